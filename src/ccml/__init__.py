@@ -1,0 +1,63 @@
+"""Learn a distance from labelled data; classify and retrieve by class-conditional neighbours.
+
+The names below are imported when they are first used: ``import ccml`` alone doesn't import torch.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ccml import (
+        datasets,
+        embeddings,
+        evaluation,
+        neighbors,
+        objectives,
+        plotting,
+        training,
+    )
+    from ccml.classifiers import CCKNNClassifier
+    from ccml.learners import CCML
+
+__version__ = version("ccml")
+
+_HOMES = {"CCML": "ccml.learners", "CCKNNClassifier": "ccml.classifiers"}
+_MODULES = (
+    "datasets",
+    "embeddings",
+    "evaluation",
+    "neighbors",
+    "objectives",
+    "plotting",
+    "training",
+)
+
+__all__ = [
+    "CCML",
+    "CCKNNClassifier",
+    "datasets",
+    "embeddings",
+    "evaluation",
+    "neighbors",
+    "objectives",
+    "plotting",
+    "training",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        value = import_module(f"ccml.{name}")
+    else:
+        from ccml._validation import did_you_mean
+
+        raise AttributeError(f"ccml has no {name!r}{did_you_mean(name, __all__)}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,63 @@
+"""Checks of what a user passes, and how an error reads.
+
+Every message names the parameter, the value and the way out.
+"""
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any
+
+
+def check_option(owner: str, name: str, value: Any, options: Collection[str]) -> str:
+    """Return ``value`` if it is one of ``options``; else say which was probably meant.
+
+    Examples
+    --------
+    >>> check_option("CCML", "loss", "log-likelyhood", ["expected-accuracy", "log-likelihood"])
+    Traceback (most recent call last):
+        ...
+    ValueError: CCML(loss='log-likelyhood') is not an option; did you mean 'log-likelihood'? The
+    options are 'expected-accuracy', 'log-likelihood'.
+    """
+    if isinstance(value, str) and value in options:
+        return value
+    raise ValueError(
+        f"{owner}({name}={value!r}) is not an option{did_you_mean(value, options)} "
+        f"The options are {', '.join(map(repr, options))}."
+    )
+
+
+def did_you_mean(value: Any, options: Iterable[str]) -> str:
+    """End a sentence with the nearest of ``options``, if one is near: "; did you mean 'x'?"."""
+    close = get_close_matches(str(value), list(options), n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def check_count(owner: str, name: str, value: Any, *, minimum: int = 1) -> int:
+    """Return ``value`` as an ``int`` of at least ``minimum``."""
+    if _is_number(value, Integral) and value >= minimum:
+        return int(value)
+    raise ValueError(f"{owner}({name}={value!r}) must be a whole number of at least {minimum}.")
+
+
+def check_number(
+    owner: str, name: str, value: Any, *, above: float | None = None, minimum: float | None = None,
+    below: float = float("inf"),
+) -> float:  # fmt: skip
+    """Return ``value`` as a ``float`` that is > ``above`` (or >= ``minimum``) and < ``below``."""
+    low = above if above is not None else minimum
+    if _is_number(value, Real):
+        number = float(value)
+        high_enough = low is None or number > low or (above is None and number == low)
+        if high_enough and number < below:
+            return number
+    bounds = []
+    if low is not None:
+        bounds.append(f"above {low:g}" if above is not None else f"at least {low:g}")
+    bounds.append("finite" if below == float("inf") else f"below {below:g}")
+    raise ValueError(f"{owner}({name}={value!r}) must be a number, {' and '.join(bounds)}.")
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
