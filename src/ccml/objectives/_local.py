@@ -1,0 +1,95 @@
+"""The local objective of CCML: nearest of one's own class against nearest of all others."""
+
+import torch
+from torch import Tensor
+
+from ccml.objectives._losses import reduce_log_probability
+from ccml.objectives._neighbors import (
+    Pool,
+    k_smallest,
+    mean_squared_distance,
+    score_by_class,
+)
+
+
+def local(
+    embeddings: Tensor,
+    labels: Tensor,
+    n_neighbors: int,
+    *,
+    loss: str = "expected-accuracy",
+    sample_weight: Tensor | None = None,
+    pool: Pool | None = None,
+) -> Tensor:
+    """Loss of Eq. `new_cne`: a softmax over two mean squared distances.
+
+    One is to the ``n_neighbors`` nearest points of the same class, the other to the
+    ``n_neighbors`` nearest points of all other classes together. A point is never its own
+    neighbour; one that has no other of its class in the pool doesn't count.
+
+    Parameters
+    ----------
+    embeddings : Tensor of shape (B, d)
+        The queries, float32 or float64, on any device.
+    labels : Tensor of shape (B,)
+        Integer labels.
+    n_neighbors : int
+        The k of the paper. A class with fewer is judged by the mean over those it has.
+    loss : {"expected-accuracy", "log-likelihood"}
+        Minus the mean probability of the own class (Eq. `expectation`), or minus its mean log.
+    sample_weight : Tensor of shape (B,), optional
+    pool : Pool, optional
+        Where to look for neighbours; by default among the queries themselves.
+
+    Returns
+    -------
+    Tensor
+        A scalar to minimise.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ccml import objectives
+    >>> z = torch.tensor([[0.0], [1.0], [4.0], [5.0]])
+    >>> objectives.local(z, torch.tensor([0, 0, 1, 1]), n_neighbors=1)  # nearly all right
+    tensor(-0.9998)
+    """
+    if pool is None:
+        pool = Pool(embeddings, labels, torch.arange(len(labels), device=labels.device))
+    same, has_same, other, has_other = _nearest_same_and_other(
+        embeddings.detach(), labels, pool, n_neighbors
+    )
+    chosen, exists = torch.stack([same, other], 1), torch.stack([has_same, has_other], 1)
+    to_same, to_other = mean_squared_distance(embeddings, pool.embeddings, chosen, exists).unbind(1)
+    is_query = has_same[:, 0]
+    log_probability = torch.nn.functional.logsigmoid(to_other - torch.where(is_query, to_same, 0))
+    return reduce_log_probability(log_probability, is_query, loss, sample_weight)
+
+
+@torch.no_grad()
+def _nearest_same_and_other(
+    queries: Tensor, labels: Tensor, pool: Pool, k: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Rows of the pool, (B, k), and whether they exist: of the query's class, and of the rest."""
+    grouped = score_by_class(queries, labels, pool)
+    same = torch.zeros(len(queries), k, dtype=torch.long, device=queries.device)
+    has_same = torch.zeros_like(same, dtype=torch.bool)
+    for code, (begin, end) in enumerate(
+        zip(grouped.query_starts[:-1], grouped.query_starts[1:], strict=True)
+    ):
+        if begin == end:
+            continue
+        first, last = grouped.pool_starts[code], grouped.pool_starts[code + 1]
+        own_class = grouped.scores[begin:end, first:last]
+        values, columns = k_smallest(own_class, k)
+        has_same[begin:end] = values.isfinite()
+        same[begin:end] = torch.where(values.isfinite(), columns + first, 0)
+        own_class.fill_(torch.inf)  # what is left is the other classes
+    values, other = k_smallest(grouped.scores, k)
+    back = torch.argsort(grouped.query_order)
+    return (
+        grouped.pool_order[same][back],
+        has_same[back],
+        grouped.pool_order[other][back],
+        values.isfinite()[back],
+    )

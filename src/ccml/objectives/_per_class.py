@@ -1,0 +1,70 @@
+"""The per-class objective of CCML: a softmax over the classes by their nearest members."""
+
+import torch
+from torch import Tensor
+
+from ccml.objectives._losses import reduce_log_probability
+from ccml.objectives._neighbors import (
+    Pool,
+    k_smallest,
+    mean_squared_distance,
+    score_by_class,
+)
+
+
+def per_class(
+    embeddings: Tensor,
+    labels: Tensor,
+    n_neighbors: int,
+    *,
+    loss: str = "expected-accuracy",
+    sample_weight: Tensor | None = None,
+    pool: Pool | None = None,
+) -> Tensor:
+    """Loss of Eq. `org_cne`: a softmax over each class's mean squared distance.
+
+    The mean is over the ``n_neighbors`` points of the class that are nearest to the query. The
+    parameters are those of `local`, and so are the rules for small classes. A class with a single
+    member in the pool repels others; its own member doesn't count as a query.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ccml import objectives
+    >>> z = torch.tensor([[0.0], [1.0], [4.0], [5.0]])
+    >>> objectives.per_class(z, torch.tensor([0, 0, 1, 1]), 1, loss="log-likelihood")
+    tensor(0.0002)
+    """
+    if pool is None:
+        pool = Pool(embeddings, labels, torch.arange(len(labels), device=labels.device))
+    chosen, exists, own_class = _nearest_of_every_class(
+        embeddings.detach(), labels, pool, n_neighbors
+    )
+    logits = -mean_squared_distance(embeddings, pool.embeddings, chosen, exists)  # (B, C)
+    own = logits.gather(1, own_class[:, None]).squeeze(1)
+    is_query = own.isfinite()
+    log_probability = torch.where(is_query, own, 0) - torch.logsumexp(
+        torch.where(is_query[:, None], logits, 0), 1
+    )
+    return reduce_log_probability(log_probability, is_query, loss, sample_weight)
+
+
+@torch.no_grad()
+def _nearest_of_every_class(
+    queries: Tensor, labels: Tensor, pool: Pool, k: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of the pool and whether they exist, (B, C, k), and each query's own class, (B,)."""
+    grouped = score_by_class(queries, labels, pool)
+    bounds = list(zip(grouped.pool_starts[:-1], grouped.pool_starts[1:], strict=True))
+    chosen = torch.zeros(len(queries), len(bounds), k, dtype=torch.long, device=queries.device)
+    exists = torch.zeros_like(chosen, dtype=torch.bool)
+    for code, (first, last) in enumerate(bounds):
+        values, columns = k_smallest(grouped.scores[:, first:last], k)
+        exists[:, code] = values.isfinite()
+        chosen[:, code] = torch.where(values.isfinite(), columns + first, 0)
+    own_class = torch.repeat_interleave(
+        torch.arange(len(bounds), device=queries.device),
+        torch.tensor(grouped.query_starts, device=queries.device).diff(),
+    )
+    back = torch.argsort(grouped.query_order)
+    return grouped.pool_order[chosen][back], exists[back], own_class[back]
