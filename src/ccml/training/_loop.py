@@ -1,0 +1,204 @@
+"""One loop for every objective and every embedding."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ccml.neighbors import ClassIndex
+from ccml.objectives import Pool
+from ccml.training._batches import pools
+from ccml.training._callbacks import Callback, progress_bar
+from ccml.training._schedule import Plateau
+
+_WARM_UP_STEPS = 20
+_EMBEDDING_BLOCK = 8192
+
+Ending = Literal["converged", "max_epochs", "interrupted", "diverged"]
+
+
+class Rows(NamedTuple):
+    """Rows with their classes 0 to C - 1, and weights where the user gave some."""
+
+    X: NDArray[np.float32]
+    y: NDArray[np.intp]
+    weight: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to train; the names are those of the learners' parameters."""
+
+    n_neighbors: int
+    batch_size: int
+    pool_size: int
+    max_epochs: int
+    learning_rate: float
+    weight_decay: float
+    n_epochs_no_change: int
+    device: str = "cpu"
+    verbose: bool = False
+    title: str = "training"
+    callbacks: Sequence[Callback] = ()
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What happened; the best weights are in the embedding itself."""
+
+    loss: NDArray[np.float64]
+    validation_error: NDArray[np.float64]  # empty where nothing was held out
+    ended: Ending
+
+
+def train(
+    embedding: nn.Module,
+    objective: Callable[..., Tensor],
+    training: Rows,
+    validation: Rows | None,
+    options: TrainingOptions,
+    rng: np.random.Generator,
+) -> TrainingResult:
+    """Minimise ``objective`` over the weights of ``embedding``, which ends with the best of them.
+
+    Best is the lowest CCKNN error on the validation rows, or the lowest loss where there are
+    none. Ctrl-C ends the loop early, also with the best weights so far.
+
+    Parameters
+    ----------
+    embedding : nn.Module
+        Trained in place.
+    objective : callable
+        ``objective(embeddings, labels, sample_weight=..., pool=...)`` gives a loss.
+    training, validation : Rows
+    options : TrainingOptions
+    rng : numpy.random.Generator
+        Shuffles the rows.
+    """
+    steps = _Steps(embedding, objective, training, options, rng)
+    plateau = Plateau(options.n_epochs_no_change, weights=steps.weights())
+    losses: list[float] = []
+    errors: list[float] = []
+    ended: Ending = "max_epochs"
+    with ExitStack() as stack:
+        callbacks = list(options.callbacks)
+        if options.verbose:
+            callbacks.append(stack.enter_context(progress_bar(options.max_epochs, options.title)))
+        try:
+            for epoch in range(1, options.max_epochs + 1):
+                loss = steps.epoch(plateau.rate)
+                if not np.isfinite(loss):
+                    ended = "diverged"
+                    break
+                error, expected_error = None, loss
+                if validation is not None:
+                    error, expected_error = _validate(steps, validation, options.n_neighbors)
+                    errors.append(error)
+                losses.append(loss)
+                for callback in callbacks:
+                    callback(epoch, loss, error)
+                if plateau.update((error or 0.0, expected_error), steps.weights()):
+                    steps.restore(plateau.best_weights)
+                if plateau.stopped:
+                    ended = "converged"
+                    break
+        except KeyboardInterrupt:
+            ended = "interrupted"
+    steps.restore(plateau.best_weights)
+    return TrainingResult(np.array(losses), np.array(errors), ended)
+
+
+class _Steps:
+    """The embedding, its data on the device, and the optimiser: everything a step needs."""
+
+    def __init__(
+        self,
+        embedding: nn.Module,
+        objective: Callable[..., Tensor],
+        rows: Rows,
+        options: TrainingOptions,
+        rng: np.random.Generator,
+    ) -> None:
+        device = torch.device(options.device)
+        self.embedding = embedding.to(device)
+        self.objective = objective
+        self.rows = rows
+        self.options = options
+        self.rng = rng
+        self.X = torch.tensor(rows.X, device=device)
+        self.y = torch.tensor(rows.y, device=device)
+        self.sample_weight = (
+            None if rows.weight is None else torch.tensor(rows.weight, device=device)
+        )
+        self.parameters = [p for p in embedding.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.Adam(self.parameters, lr=options.learning_rate)
+        self.initial_norm = self._squared_norm().item()
+        self.n_steps = 0
+
+    def epoch(self, rate: float) -> float:
+        """Go through all rows once, at ``rate`` times the learning rate; return the mean loss."""
+        options = self.options
+        total = torch.zeros((), device=self.y.device)
+        for rows, batches in pools(self.rows.y, options.pool_size, options.batch_size, self.rng):
+            pool_rows = torch.tensor(rows, device=self.y.device)
+            X, y = self.X[pool_rows], self.y[pool_rows]
+            weight = None if self.sample_weight is None else self.sample_weight[pool_rows]
+            for batch in batches:
+                total += self._step(X, y, weight, torch.tensor(batch, device=y.device), rate)
+        return total.item() / len(self.y)
+
+    def _step(
+        self, X: Tensor, y: Tensor, weight: Tensor | None, queries: Tensor, rate: float
+    ) -> Tensor:
+        """Take one step; return the loss times the number of queries."""
+        self.n_steps += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.options.learning_rate * rate * min(1, self.n_steps / _WARM_UP_STEPS)
+        # The whole pool is embedded with gradients: a neighbour moves as much as its query does.
+        embedded = self.embedding(X)
+        loss = self.objective(
+            embedded[queries],
+            y[queries],
+            sample_weight=None if weight is None else weight[queries],
+            pool=Pool(embedded, y, queries),
+        )
+        # The paper's weight cost, relative to the start so that it doesn't depend on units.
+        cost = self.options.weight_decay * self._squared_norm() / self.initial_norm
+        self.optimizer.zero_grad(set_to_none=True)
+        (loss + cost).backward()
+        self.optimizer.step()
+        return loss.detach() * len(queries)
+
+    @torch.no_grad()
+    def embed(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Map rows without gradients, in blocks."""
+        blocks = torch.from_numpy(X).split(_EMBEDDING_BLOCK)
+        return np.concatenate(
+            [self.embedding(block.to(self.y.device)).cpu().numpy() for block in blocks]
+        )
+
+    def weights(self) -> dict[str, Tensor]:
+        """Copy the weights."""
+        return {name: value.clone() for name, value in self.embedding.state_dict().items()}
+
+    def restore(self, weights: dict[str, Any]) -> None:
+        """Go back to weights copied before."""
+        self.embedding.load_state_dict(weights)
+
+    def _squared_norm(self) -> Tensor:
+        return torch.stack([parameter.square().sum() for parameter in self.parameters]).sum()
+
+
+def _validate(steps: _Steps, validation: Rows, n_neighbors: int) -> tuple[float, float]:
+    """CCKNN error on the validation rows, and its expectation under Eq. `org_cne`."""
+    index = ClassIndex(steps.embed(steps.rows.X), steps.rows.y)
+    distances = index.class_distances(steps.embed(validation.X), n_neighbors)  # (n, C)
+    error = np.mean(index.classes[distances.argmin(axis=1)] != validation.y)
+    weights = np.exp(distances.min(axis=1, keepdims=True) - distances)
+    own = weights[index.classes == validation.y[:, None]]
+    return float(error), float(1 - np.mean(own / weights.sum(axis=1)))

@@ -1,0 +1,150 @@
+"""The loop: it descends, stops, keeps the best, and reports."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from ccml import objectives
+from ccml.embeddings import Linear
+from ccml.training import Rows, TrainingOptions, train
+
+OBJECTIVE = partial(objectives.local, n_neighbors=3)
+
+
+def two_stripes(n=120, seed=0):
+    """Classes that differ along the first axis only; the second is wide noise."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = np.column_stack([y + 0.1 * rng.normal(size=n), 3 * rng.normal(size=n)])
+    return Rows(X.astype(np.float32), y)
+
+
+def options(**changes):
+    defaults = {
+        "n_neighbors": 3,
+        "batch_size": 40,
+        "pool_size": 120,
+        "max_epochs": 60,
+        "learning_rate": 0.1,
+        "weight_decay": 0.0,
+        "n_epochs_no_change": 5,
+    }
+    return TrainingOptions(**(defaults | changes))
+
+
+def fit(rows=None, validation=None, objective=OBJECTIVE, **changes):
+    embedding = Linear(np.eye(2))
+    rows = two_stripes() if rows is None else rows
+    result = train(
+        embedding, objective, rows, validation, options(**changes), np.random.default_rng(0)
+    )
+    return embedding.components.detach().numpy(), result
+
+
+def test_it_learns_which_axis_matters():
+    A, result = fit(validation=two_stripes(seed=1))
+    assert np.linalg.norm(A[:, 0]) > 2 * np.linalg.norm(A[:, 1])
+    assert result.ended == "converged"
+    assert result.validation_error.min() <= 0.05
+    assert len(result.loss) == len(result.validation_error) < 60
+
+
+def test_the_weights_are_those_of_the_best_epoch():
+    """Going on from a good start at a wild rate only makes things worse, so the start is kept."""
+    seen = []
+    A, _ = fit(
+        validation=two_stripes(seed=1),
+        max_epochs=8,
+        learning_rate=1.0,
+        callbacks=[lambda epoch, loss, error: seen.append(error)],
+    )
+    from ccml.evaluation import ccknn_error
+
+    train_rows, test_rows = two_stripes(), two_stripes(seed=1)
+    error = ccknn_error(
+        train_rows.X @ A.T, train_rows.y, test_rows.X @ A.T, test_rows.y, n_neighbors=3
+    )
+    assert error == pytest.approx(min(seen))
+
+
+def test_without_validation_the_loss_decides():
+    _, result = fit(max_epochs=300)
+    assert result.ended == "converged"
+    assert len(result.validation_error) == 0
+
+
+def test_max_epochs_is_reported():
+    assert fit(max_epochs=2)[1].ended == "max_epochs"
+
+
+def test_callbacks_get_every_epoch():
+    seen = []
+    _, result = fit(validation=two_stripes(seed=1), callbacks=[lambda *report: seen.append(report)])
+    epochs, losses, errors = zip(*seen, strict=True)
+    assert list(epochs) == list(range(1, len(result.loss) + 1))
+    np.testing.assert_array_equal(losses, result.loss)
+    np.testing.assert_array_equal(errors, result.validation_error)
+
+
+def test_interruption_keeps_the_best_so_far():
+    def interrupt(epoch, loss, error):
+        if epoch == 3:
+            raise KeyboardInterrupt
+
+    A, result = fit(callbacks=[interrupt])
+    assert result.ended == "interrupted"
+    assert len(result.loss) == 3
+    assert not np.array_equal(A, np.eye(2))
+
+
+def test_divergence_keeps_the_last_good_weights():
+    calls = []
+
+    def failing(z, labels, *, sample_weight, pool):
+        calls.append(1)
+        return OBJECTIVE(z, labels, pool=pool) * (1 if len(calls) <= 6 else float("nan"))
+
+    A, result = fit(objective=failing)
+    assert result.ended == "diverged"
+    assert np.isfinite(A).all()
+
+
+def test_weight_decay_makes_the_map_smaller():
+    norms = [np.linalg.norm(fit(weight_decay=cost)[0]) for cost in (0.0, 0.1, 1.0)]
+    assert norms[0] > norms[1] > norms[2]
+
+
+def test_weights_count():
+    """With all weight on mislabelled rows, those are what is learned from."""
+    rows = two_stripes()
+    rng = np.random.default_rng(5)
+    wrong = rng.random(len(rows.y)) < 0.5
+    only_right = Rows(rows.X, rows.y, (~wrong).astype(np.float32))
+    losses = [fit(r, max_epochs=1)[1].loss[0] for r in (rows, only_right)]
+    assert losses[0] != losses[1]
+
+
+def test_same_seed_same_bits():
+    rows = two_stripes(3000)  # large enough for torch to use several threads
+    first, second = (fit(rows, max_epochs=3, pool_size=1500, batch_size=500)[0] for _ in range(2))
+    assert first.tobytes() == second.tobytes()
+
+
+def test_the_global_random_state_is_left_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    fit(max_epochs=1)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_progress_bar_shows_what_happens(capsys):
+    fit(validation=two_stripes(seed=1), verbose=True, max_epochs=3, title="CCML")
+    shown = capsys.readouterr().out
+    assert "CCML" in shown
+    assert "3/3" in shown
+    assert "validation error" in shown
+    fit(max_epochs=1)
+    assert capsys.readouterr().out == ""
