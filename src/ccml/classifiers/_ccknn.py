@@ -1,0 +1,219 @@
+"""The class-conditional nearest-neighbour rule."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ccml._validation import check_count, check_option
+from ccml.neighbors import ClassIndex, mean_distances
+
+_RULES = ("sum", "gaussian")
+
+
+class CCKNNClassifier(ClassifierMixin, BaseEstimator):
+    """Give a query the class whose k nearest members are nearest to it on average.
+
+    Where KNN takes the k nearest rows and lets them vote, CCKNN [1]_ takes the k nearest rows *of
+    every class* and compares their distances, so a frequent class has no more votes than a rare
+    one. A class with fewer than k rows is judged by those it has.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        Rows per class that count.
+    rule : {"sum", "gaussian"}
+        "sum" compares the sums of squared distances (Eq. `ccknn`); its probabilities are those of
+        Eq. `org_cne`. "gaussian" takes each distance as a draw from a Gaussian whose variance is
+        that of all the query's distances, and weighs in the class priors (Algorithm 2).
+    priors : None, "uniform" or array of shape (n_classes,)
+        Class priors of the Gaussian rule; None means the classes' frequencies. The sum rule has
+        none.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    index_ : ClassIndex
+        The rows, searchable.
+
+    References
+    ----------
+    .. [1] D. J. Im and G. W. Taylor, "Learning a metric for class-conditional KNN", IJCNN 2016.
+
+    Examples
+    --------
+    >>> from ccml import CCKNNClassifier
+    >>> X, y = [[0.0], [1.0], [2.0], [9.0]], ["low", "low", "low", "high"]
+    >>> model = CCKNNClassifier(n_neighbors=2).fit(X, y)
+    >>> model.predict([[3.0], [8.0]])
+    array(['low', 'high'], dtype='<U4')
+
+    A decision can be looked at, and new rows and classes come in without retraining:
+
+    >>> distances, rows = model.class_neighbors([[3.0]], 1)
+    >>> dict(zip(model.classes_.tolist(), rows[0, :, 0].tolist()))
+    {'high': 3, 'low': 2}
+    >>> model.partial_fit([[20.0]], ["very high"]).predict([[18.0]])
+    array(['very high'], dtype='<U9')
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        rule: Literal["sum", "gaussian"] = "sum",
+        priors: str | ArrayLike | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.rule = rule
+        self.priors = priors
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Remember the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        if len(labels := np.unique(y)) < 2:
+            raise ValueError(
+                f"CCKNNClassifier needs at least 2 classes; y has 1 class ({labels[0]!r}). "
+                "To begin with one and add others later, use partial_fit."
+            )
+        return self._remember(ClassIndex(X, y))
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Add rows, of known or new classes, to those that are there.
+
+        ``classes`` is accepted for scikit-learn's sake and isn't needed: a class is known from
+        its first row on.
+        """
+        first = not hasattr(self, "index_")
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=first)
+        check_classification_targets(y)
+        if first:
+            return self._remember(ClassIndex(X, y))
+        if not np.can_cast(y.dtype, self.classes_.dtype, "same_kind") and (
+            y.dtype.kind in "OUS"
+        ) != (self.classes_.dtype.kind in "OUS"):
+            raise ValueError(
+                f"CCKNNClassifier.partial_fit got labels of type {y.dtype}; those it knows are of "
+                f"type {self.classes_.dtype}. Use one type of label."
+            )
+        self.index_.add(X, y)
+        return self._remember(self.index_)
+
+    def _remember(self, index: ClassIndex) -> Self:
+        self.index_ = index
+        self.classes_ = index.classes
+        self._check_parameters()
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class of each row of ``X``; of equally near classes, the first."""
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return probabilities of shape (n_samples, n_classes), in the order of ``classes_``."""
+        return softmax(self._scores(X), axis=1)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return log-probabilities up to a constant per row; larger is nearer.
+
+        The shape is (n_samples, n_classes), or (n_samples,) for two classes: then it is the
+        second's less the first's.
+        """
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def class_neighbors(
+        self, X: ArrayLike, k: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+        """Return what a decision rests on: the nearest rows of every class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        k : int, optional
+            Rows per class, by default ``n_neighbors``.
+
+        Returns
+        -------
+        distances, indices : ndarrays of shape (n_samples, n_classes, k)
+            Squared distances, ascending, and the rows' places in the order they were given to
+            `fit` and `partial_fit`; ``inf`` and -1 beyond the rows of a class.
+        """
+        return self.index_.search(self._check_queries(X), self.n_neighbors if k is None else k)
+
+    def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Log-probability of every class up to a constant per query."""
+        X = self._check_queries(X)
+        self._check_parameters()
+        if self.rule == "sum":
+            return -self.index_.class_distances(X, self.n_neighbors)
+        blocks = self.index_.search_blocks(X, self.n_neighbors)
+        return np.log(self._priors()) + np.concatenate(
+            [_gaussian_log_likelihood(distances) for distances, _ in blocks]
+        )
+
+    def _priors(self) -> NDArray[np.float64]:
+        if self.priors is None:
+            return self.index_.class_counts / self.index_.n_rows
+        if isinstance(self.priors, str):
+            return np.full(len(self.classes_), 1 / len(self.classes_))
+        return np.asarray(self.priors, dtype=np.float64)
+
+    def _check_queries(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self, "index_")
+        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+
+    def _check_parameters(self) -> None:
+        check_count("CCKNNClassifier", "n_neighbors", self.n_neighbors)
+        check_option("CCKNNClassifier", "rule", self.rule, _RULES)
+        if self.priors is None:
+            return
+        if self.rule == "sum":
+            raise ValueError(
+                f"CCKNNClassifier(priors={self.priors!r}) needs rule='gaussian': the sum rule has "
+                "no priors."
+            )
+        if isinstance(self.priors, str):
+            check_option("CCKNNClassifier", "priors", self.priors, ["uniform"])
+            return
+        priors = self._priors()
+        if (
+            priors.shape != self.classes_.shape
+            or (priors <= 0).any()
+            or abs(priors.sum() - 1) > 1e-6
+        ):
+            raise ValueError(
+                f"CCKNNClassifier(priors={self.priors!r}) must be {len(self.classes_)} positive "
+                "numbers that sum to 1, one for each of the classes "
+                f"{', '.join(map(repr, self.classes_.tolist()[:10]))}."
+            )
+
+
+def _gaussian_log_likelihood(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log of prod_j N(D_ij | 0, sigma) of Algorithm 2, less what all classes share.
+
+    ``distances`` are squared and (n, C, k); sigma is the variance of a query's C k distances.
+    """
+    k = distances.shape[2]
+    exists = np.isfinite(distances)
+    plain = np.sqrt(np.where(exists, distances, 0)).reshape(len(distances), -1)
+    variance = np.var(plain, axis=1, where=exists.reshape(len(distances), -1), keepdims=True)
+    # All distances equal: every class is as near as the next, so any variance will do.
+    variance = np.where(variance > 0, variance, 1)
+    return -k * mean_distances(distances) / (2 * variance)

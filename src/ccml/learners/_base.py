@@ -1,0 +1,278 @@
+"""What every learner shares: check, encode, hold out, initialise, train, publish."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
+
+from ccml._validation import check_count, check_number, check_option
+from ccml.embeddings import Linear
+from ccml.learners._initialization import (
+    INITS,
+    column_scale,
+    neighbour_scale,
+)
+from ccml.training import Callback, Rows, TrainingOptions, TrainingResult, hold_out, train
+
+_MAX_COMPONENTS = 64  # unless the user asks for more
+_MAX_VALIDATION_ROWS = 5000  # more would only make the epochs quadratic in the rows
+_SCALE_NEIGHBORS = 5  # fixed, so that the start doesn't depend on the objective's parameters
+_MAX_POOL_ROWS = 10_000
+_MAX_POOL_ELEMENTS = 2**23  # of the pool's inputs, 32 MB
+
+_ENDINGS = {
+    "max_epochs": "{name} hadn't converged after max_epochs={max_epochs}; raise max_epochs.",
+    "interrupted": (
+        "{name} was interrupted after {n_iter} epochs; it keeps the best weights up to there."
+    ),
+    "diverged": (
+        "{name} diverged after {n_iter} epochs and keeps the best weights before that; "
+        "lower learning_rate={learning_rate}."
+    ),
+}
+
+
+class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """A transformer that learns its map from labels by minimising an objective.
+
+    A subclass has the parameters of `CCML` that aren't about its objective, and `_objective`.
+    """
+
+    n_components: int | None
+    n_neighbors: int
+    embedding: str
+    init: str | ArrayLike
+    batch_size: int | Literal["auto"]
+    max_epochs: int
+    learning_rate: float
+    weight_decay: float
+    validation_fraction: float
+    n_epochs_no_change: int
+    warm_start: bool
+    random_state: Any
+    device: str
+    verbose: bool
+    callbacks: Sequence[Callback] | None
+
+    components_: NDArray[np.floating[Any]]
+    n_features_in_: int
+
+    @abstractmethod
+    def _objective(self) -> Callable[..., Tensor]:
+        """Check the parameters of the objective and return it, for `ccml.training.train`."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts as a query. A row of weight 0 is left out altogether.
+
+        Returns
+        -------
+        self
+        """
+        objective = self._objective()
+        self._check_parameters()
+        X, y, weight = self._check_data(X, y, sample_weight)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        classes = np.unique(y, return_inverse=True)[1]
+        kept, held_out = self._split(classes, rng)
+        scale, start = self._initialise(X[kept], classes[kept], rng)
+        embedding = Linear(start)
+        centred = ((X - X[kept].mean(axis=0, dtype=np.float64)) * scale).astype(np.float32)
+        result = train(
+            embedding,
+            objective,
+            Rows(centred[kept], classes[kept], None if weight is None else weight[kept]),
+            Rows(centred[held_out], classes[held_out]) if len(held_out) else None,
+            self._training_options(*X[kept].shape),
+            rng,
+        )
+        components = embedding.components.detach().cpu().numpy().astype(np.float64) * scale
+        self._publish(components.astype(X.dtype), result)
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Map rows into the learned space, where Euclidean distance is the learned one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return X @ self.components_.T
+
+    def get_mahalanobis_matrix(self) -> NDArray[np.floating[Any]]:
+        """Return the matrix M of the learned distance (x - x')^T M (x - x')."""
+        check_is_fitted(self)
+        return self.components_.T @ self.components_
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        check_option(name, "embedding", self.embedding, ["linear"])
+        if isinstance(self.init, str):
+            check_option(name, "init", self.init, INITS)
+        if self.n_components is not None:
+            check_count(name, "n_components", self.n_components)
+        if self.batch_size != "auto":
+            check_count(name, "batch_size", self.batch_size, minimum=2)
+        check_count(name, "n_neighbors", self.n_neighbors)
+        check_count(name, "max_epochs", self.max_epochs)
+        check_count(name, "n_epochs_no_change", self.n_epochs_no_change)
+        check_number(name, "learning_rate", self.learning_rate, above=0)
+        check_number(name, "weight_decay", self.weight_decay, minimum=0)
+        check_number(name, "validation_fraction", self.validation_fraction, minimum=0, below=1)
+        _check_device(name, self.device)
+        for callback in self.callbacks or ():
+            if not callable(callback):
+                raise ValueError(
+                    f"{name}(callbacks=...) takes functions of (epoch, loss, validation_error); "
+                    f"{callback!r} can't be called."
+                )
+
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
+        name = type(self).__name__
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float32, ensure_non_negative=True
+            )
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        labels, counts = np.unique(y, return_counts=True)
+        if len(labels) < 2:
+            raise ValueError(
+                f"{name} needs at least 2 classes to tell apart; y has {len(labels)} class"
+                + (f" ({labels[0]!r})." if len(labels) else ": every sample_weight is 0.")
+            )
+        if counts.max() < 2:
+            raise ValueError(
+                f"{name} needs a class with at least 2 samples; every class here has 1. "
+                "Give more samples per class."
+            )
+        if self.n_components is not None and self.n_components > X.shape[1]:
+            raise ValueError(
+                f"{name}(n_components={self.n_components}) can't exceed the number of features, "
+                f"{X.shape[1]}. Lower it, or leave it at None."
+            )
+        return X, y, weight
+
+    def _split(
+        self, classes: NDArray[np.intp], rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to train on and rows to hold out for early stopping."""
+        n_rows = min(self.validation_fraction * len(classes), _MAX_VALIDATION_ROWS)
+        if n_rows == 0:
+            return np.arange(len(classes)), np.arange(0)
+        return hold_out(classes, n_rows, rng)
+
+    def _initialise(
+        self, X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generator
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Scale of the columns, and the matrix to start from in the scaled columns.
+
+        They are such that typical neighbours are about 1 apart and the matrix has entries of
+        order 1, so the learning rate means the same whatever the units of X.
+        """
+        X = X.astype(np.float64)
+        X -= X.mean(axis=0)
+        scale = column_scale(X, classes, _SCALE_NEIGHBORS, rng)
+        X *= scale
+        if self.warm_start and hasattr(self, "components_"):
+            start = self._given_components("warm_start", self.components_) / scale
+        else:
+            if isinstance(self.init, str):
+                n_components = self.n_components or min(X.shape[1], _MAX_COMPONENTS)
+                start = INITS[self.init](X, classes, n_components, rng)
+            else:
+                start = self._given_components("init", self.init) / scale
+            start *= neighbour_scale(start, X, classes, _SCALE_NEIGHBORS, rng)
+        typical = np.sqrt(np.mean(start**2)) or 1
+        return scale * typical, start / typical
+
+    def _given_components(self, parameter: str, components: ArrayLike) -> NDArray[np.float64]:
+        given = np.asarray(components, dtype=np.float64)
+        wanted = (self.n_components or len(given), self.n_features_in_)
+        if given.shape != wanted or not np.isfinite(given).all():
+            raise ValueError(
+                f"{type(self).__name__}({parameter}=...) starts from an array of shape "
+                f"{given.shape}; it has to be finite and of shape (n_components, n_features) = "
+                f"{wanted}."
+            )
+        return given
+
+    def _training_options(self, n_rows: int, n_features: int) -> TrainingOptions:
+        batch_size = self.batch_size
+        if batch_size == "auto":
+            batch_size = int(np.clip(n_rows // 20, 32, 512))
+        pool_size = min(_MAX_POOL_ROWS, _MAX_POOL_ELEMENTS // n_features)
+        return TrainingOptions(
+            n_neighbors=self.n_neighbors,
+            batch_size=batch_size,
+            pool_size=max(batch_size, pool_size),
+            max_epochs=self.max_epochs,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            n_epochs_no_change=self.n_epochs_no_change,
+            device=self.device,
+            verbose=bool(self.verbose),
+            title=type(self).__name__,
+            callbacks=self.callbacks or (),
+        )
+
+    def _publish(self, components: NDArray[Any], result: TrainingResult) -> None:
+        self.components_ = components
+        self.history_ = {"loss": result.loss, "validation_error": result.validation_error}
+        self.n_iter_ = len(result.loss)
+        if result.ended != "converged":
+            message = _ENDINGS[result.ended].format(
+                name=type(self).__name__,
+                n_iter=self.n_iter_,
+                max_epochs=self.max_epochs,
+                learning_rate=self.learning_rate,
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
+def _check_device(name: str, device: Any) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"{name}(device={device!r}) isn't a device that can be used here ({reason}). "
+            "Use device='cpu'."
+        ) from None

@@ -1,0 +1,135 @@
+"""Class-conditional metric learning."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from ccml import objectives
+from ccml._validation import check_count, check_option
+from ccml.learners._base import MetricLearner
+from ccml.training import Callback
+
+_OBJECTIVES = {"local": objectives.local, "per-class": objectives.per_class}
+
+
+class CCML(MetricLearner):
+    """Learn a linear map in which each point's nearest neighbours are of its own class.
+
+    Class-conditional metric learning [1]_ makes the class-conditional nearest-neighbour rule
+    (`CCKNNClassifier`) differentiable: a point belongs to a class with a probability that falls
+    with its mean squared distance to its k nearest points of that class. The map is trained by
+    gradient descent on the probability of the right class. Only the nearest points pull and push,
+    so classes may have several clusters; with a larger k the metric becomes more global.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Dimensions of the learned space; by default the number of features, at most 64.
+    n_neighbors : int
+        The k of the objective.
+    objective : {"local", "per-class"}
+        Own class against all others together (Eq. `new_cne`), or a softmax over all classes (Eq.
+        `org_cne`).
+    loss : {"log-likelihood", "expected-accuracy"}
+        What to maximise: the log-probability of the right class, or the probability itself (the
+        expected accuracy, Eq. `expectation`), which gives up on points that it can't get right.
+    embedding : {"linear"}
+        The form of the map.
+    init : {"auto", "lda", "pca", "random", "identity"} or array (n_components, n_features)
+        Where to start; "auto" is "lda": principal directions once the classes are spheres. Its
+        overall scale is set from the data.
+    batch_size : int or "auto"
+        Queries in a step. Their neighbours come from a larger pool of rows.
+    max_epochs : int
+    learning_rate : float
+        Of Adam, relative to the size of the entries of the initial map. It is cut whenever
+        ``n_epochs_no_change`` epochs bring nothing better; training ends at the third time.
+    weight_decay : float
+        Cost of the squared norm of the map, relative to that of the initial map.
+    validation_fraction : float
+        Fraction of the rows, at most 5,000, held out to find the best epoch by CCKNN error. With
+        0 the training loss is used, and every row is trained on.
+    n_epochs_no_change : int
+    warm_start : bool
+        Start from the previous fit's ``components_``.
+    random_state : int, RandomState or None
+        With the same value, the same data and the same machine, the result is bitwise the same.
+    device : str
+        Where torch computes: "cpu", "cuda", ...
+    verbose : bool
+        Show a progress bar.
+    callbacks : sequence of callables, optional
+        Each is called as ``callback(epoch, loss, validation_error)`` after every epoch.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The learned map: ``transform(X)`` is ``X @ components_.T``.
+    history_ : dict of ndarray
+        ``"loss"`` and ``"validation_error"`` of each epoch.
+    n_iter_ : int
+        Number of epochs.
+
+    References
+    ----------
+    .. [1] D. J. Im and G. W. Taylor, "Learning a metric for class-conditional KNN", IJCNN 2016.
+
+    Examples
+    --------
+    >>> from ccml import CCML, CCKNNClassifier
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X, y = load_wine(return_X_y=True)  # columns in very different units
+    >>> model = make_pipeline(CCML(random_state=0), CCKNNClassifier())
+    >>> bool(cross_val_score(model, X, y, cv=5).mean() > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_neighbors: int = 5,
+        objective: Literal["local", "per-class"] = "local",
+        loss: Literal["log-likelihood", "expected-accuracy"] = "log-likelihood",
+        embedding: str = "linear",
+        init: str | ArrayLike = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        max_epochs: int = 100,
+        learning_rate: float = 0.1,
+        weight_decay: float = 0.003,
+        validation_fraction: float = 0.1,
+        n_epochs_no_change: int = 5,
+        warm_start: bool = False,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: bool = False,
+        callbacks: Sequence[Callback] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.objective = objective
+        self.loss = loss
+        self.embedding = embedding
+        self.init = init
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.n_epochs_no_change = n_epochs_no_change
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def _objective(self) -> Callable[..., Tensor]:
+        check_option("CCML", "objective", self.objective, _OBJECTIVES)
+        check_option("CCML", "loss", self.loss, objectives.LOSSES)
+        n_neighbors = check_count("CCML", "n_neighbors", self.n_neighbors)
+        return partial(_OBJECTIVES[self.objective], n_neighbors=n_neighbors, loss=self.loss)
