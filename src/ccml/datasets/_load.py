@@ -1,0 +1,69 @@
+"""The data sets by name."""
+
+from collections.abc import Callable
+
+from ccml._validation import check_option
+from ccml.datasets._bundled import load_digits, load_wine
+from ccml.datasets._dataset import Dataset
+from ccml.datasets._isolet import load_isolet
+from ccml.datasets._mnist import load_mnist
+
+_LOADERS: dict[str, Callable[[], Dataset]] = {
+    "wine": load_wine,
+    "digits": load_digits,
+    "isolet": load_isolet,
+    "mnist": load_mnist,
+}
+
+
+def load(name: str) -> Dataset:
+    """Load a data set, with its rows already split.
+
+    The same name always gives the same arrays in the same order, from whatever copy they came.
+
+    Parameters
+    ----------
+    name : {"wine", "digits", "isolet", "mnist"}
+        - ``"wine"``: 178 wines of 3 growers, 13 measurements, float64. Split 70 to 30.
+        - ``"digits"``: 1,797 digits of 8 x 8 pixels, 0 to 16, float64. Split 70 to 30.
+        - ``"isolet"``: 7,797 spoken letters, 617 features in [-1, 1], float32. The 30 speakers of
+          the test rows spoke none of the others.
+        - ``"mnist"``: 70,000 handwritten digits of 28 x 28 pixels, 0 to 255, uint8.
+
+    Returns
+    -------
+    Dataset
+        ``validation`` is the last 10,000 training rows of MNIST, and elsewhere a fifth of the
+        training rows with the same classes in the same proportions.
+
+    Raises
+    ------
+    FileNotFoundError
+        The data is not on this computer and could not be downloaded.
+    OSError
+        A file, or a download, does not hold the data it should.
+
+    Notes
+    -----
+    ISOLET and MNIST are read from ``isolet.npz`` and ``mnist.npz`` in the folder ``$CCML_DATA``,
+    or else in the cache folder (``~/.cache/ccml`` on Linux). If neither has the file, the originals
+    are downloaded and the file is written to the cache. For a computer without a connection, load
+    once on one that has it and copy the file. What is read is compared with a known SHA-256.
+
+    ISOLET's originals come in the order of the speakers, and copies of it in others; here its rows
+    are in the order of their values. Take the rows of its training part in the order of ``train``
+    and ``validation``, which are shuffled.
+
+    Examples
+    --------
+    >>> from ccml.datasets import load
+    >>> digits = load("digits")
+    >>> digits.X.shape, digits.image_shape
+    ((1797, 64), (8, 8))
+    >>> load("digit")
+    Traceback (most recent call last):
+        ...
+    ValueError: load(name='digit') is not an option; did you mean 'digits'? The options are 'wine',
+    'digits', 'isolet', 'mnist'.
+    """
+    return _LOADERS[check_option("load", "name", name, _LOADERS)]()
