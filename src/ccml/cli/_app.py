@@ -1,0 +1,79 @@
+"""Commands and how their results are printed."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+console = Console()
+
+
+class Target(StrEnum):
+    """What can be reproduced."""
+
+    all = "all"
+    table1 = "table1"
+    sandwich = "sandwich"
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Learn a distance from labelled data; classify and retrieve by class-conditional neighbours."""
+    if version:
+        from ccml import __version__
+
+        console.print(f"ccml {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def reproduce(
+    target: Annotated[Target, typer.Argument(help="Which table or figure.")] = Target.all,
+    datasets: Annotated[
+        str, typer.Option(help="Data sets of Table I, separated by commas: wine,isolet,mnist.")
+    ] = "wine",
+    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("report"),
+) -> None:
+    """Run the paper's experiments and print our figures beside the paper's."""
+    try:
+        if target in (Target.all, Target.table1):
+            _print_table1([name.strip() for name in datasets.split(",")])
+        if target in (Target.all, Target.sandwich):
+            _draw_sandwich(out / "sandwich.png")
+    except (ValueError, OSError) as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+def _print_table1(names: list[str]) -> None:
+    from ccml.experiments import table1
+
+    table = Table(title="Table I: classification error in percent (mean ± deviation over seeds)")
+    for heading in ("data set", "metric"):
+        table.add_column(heading)
+    for heading in ("KNN", "paper", "CCKNN", "paper"):
+        table.add_column(heading, justify="right")
+    with console.status("Table I"):
+        for cell in table1.run(names):
+            columns = []
+            for mean, spread, paper in zip(cell.mean, cell.spread, cell.paper, strict=True):
+                colour = "green" if mean <= paper else "red"
+                columns += [f"[{colour}]{mean:.2f}[/] ± {spread:.2f}", f"{paper:.2f}"]
+            table.add_row(cell.dataset, cell.metric, *columns)
+    console.print(table)
+
+
+def _draw_sandwich(path: Path) -> None:
+    from ccml.experiments import sandwich
+
+    with console.status("Figure 2: Sandwich"):
+        errors = sandwich.figure(path)
+    panels = ", ".join(f"{title} {error:.0%}" for title, error in errors.items())
+    console.print(f"Figure 2, Sandwich, leave-one-out 1-NN error: {panels}")
+    console.print(f"Saved {path.resolve()}", soft_wrap=True)
