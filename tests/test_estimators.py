@@ -220,7 +220,7 @@ def test_prediction_checks_its_rows(estimator, blobs):
     with pytest.raises(NotFittedError):
         output(clone(estimator), X)
     model = fitted(estimator, X, y)
-    with pytest.raises(ValueError, match="X has 1 features, but .* is expecting 4"):
+    with pytest.raises(ValueError, match=r"X has 1 features, but .* is expecting 4"):
         output(model, X[:, :1])
     with pytest.raises(ValueError, match="NaN"):
         output(model, np.full((1, 4), np.nan))

@@ -24,7 +24,7 @@ class Target(StrEnum):
 def main(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Learn a distance from labelled data; classify and retrieve by class-conditional neighbours."""
+    """Learn a distance from labelled data; classify and retrieve by it."""
     if version:
         from ccml import __version__
 

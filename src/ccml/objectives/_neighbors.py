@@ -97,7 +97,7 @@ class _SquaredDistances(torch.autograd.Function):
     """Squared distances of each query to its chosen rows of the pool, (B, K), in bounded memory.
 
     Autograd would keep the (B, K, d) differences; K is classes x neighbours. Here they live only
-    in blocks of the forward pass, and the backward pass is two matrix products.
+    in blocks of the forward pass, and the backward pass is two products with a (sparse) matrix.
     """
 
     @staticmethod
@@ -115,11 +115,23 @@ class _SquaredDistances(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         queries, pool, chosen = ctx.saved_tensors
-        # d ||q - x||^2 = 2 (q - x)(dq - dx), summed over pairs with weights W
-        weights = queries.new_zeros(len(queries), len(pool)).scatter_add_(1, chosen, 2 * grad)
-        grad_queries = weights.sum(1)[:, None] * queries - weights @ pool
-        grad_pool = weights.sum(0)[:, None] * pool - weights.T @ queries
-        return grad_queries, grad_pool, None
+        # d ||q - x||^2 = 2 (q - x)(dq - dx), summed over the pairs with weights W
+        W = _pair_weights(2 * grad, chosen, len(pool))
+        summed = W.T @ torch.cat([torch.ones_like(queries[:, :1]), queries], 1)  # (P, 1 + d)
+        grad_queries = 2 * grad.sum(1)[:, None] * queries - W @ pool
+        return grad_queries, summed[:, :1] * pool - summed[:, 1:], None
+
+
+def _pair_weights(weights: Tensor, chosen: Tensor, n_pool: int) -> Tensor:
+    """Matrix (B, P) with ``weights`` at the chosen pairs; sparse where that is faster."""
+    n_queries, n_chosen = chosen.shape
+    if 50 * n_chosen > n_pool:
+        return weights.new_zeros(n_queries, n_pool).scatter_add_(1, chosen, weights)
+    rows = torch.arange(n_queries, device=chosen.device).repeat_interleave(n_chosen)
+    places = torch.stack([rows, chosen.flatten()])
+    return torch.sparse_coo_tensor(
+        places, weights.flatten(), (n_queries, n_pool), check_invariants=False
+    )
 
 
 def mean_squared_distance(queries: Tensor, pool: Tensor, chosen: Tensor, exists: Tensor) -> Tensor:
