@@ -175,8 +175,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         labels, counts = np.unique(y, return_counts=True)
         if len(labels) < 2:
             raise ValueError(
-                f"{name} needs at least 2 classes to tell apart; y has {len(labels)} class"
-                + (f" ({labels[0]!r})." if len(labels) else ": every sample_weight is 0.")
+                f"{name} needs at least 2 classes to tell apart; y has 1 class ({labels[0]!r})."
             )
         if counts.max() < 2:
             raise ValueError(

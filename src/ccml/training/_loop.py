@@ -92,7 +92,7 @@ def train(
         try:
             for epoch in range(1, options.max_epochs + 1):
                 loss = steps.epoch(plateau.rate)
-                if not np.isfinite(loss):
+                if not (np.isfinite(loss) and steps.is_finite()):
                     ended = "diverged"
                     break
                 error, expected_error = None, loss
@@ -189,6 +189,10 @@ class _Steps:
     def restore(self, weights: dict[str, Any]) -> None:
         """Go back to weights copied before."""
         self.embedding.load_state_dict(weights)
+
+    def is_finite(self) -> bool:
+        """Say whether the weights are still numbers to go on with."""
+        return bool(torch.isfinite(self._squared_norm()))
 
     def _squared_norm(self) -> Tensor:
         return torch.stack([parameter.square().sum() for parameter in self.parameters]).sum()
