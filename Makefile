@@ -12,7 +12,7 @@ help:  ## show this list
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
 	@touch $@
 
 run: $(INSTALLED)  ## the paper's wine row and Sandwich figure, under two minutes, no download

@@ -42,7 +42,8 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    .. [1] D. J. Im and G. W. Taylor, "Learning a metric for class-conditional KNN", IJCNN 2016.
+    .. [1] D. J. Im and G. W. Taylor, "Learning a metric for class-conditional KNN",
+       arXiv:1607.03050, 2016.
 
     Examples
     --------

@@ -20,16 +20,24 @@ class Target(StrEnum):
     sandwich = "sandwich"
 
 
-@app.callback()
-def main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    """Learn a distance from labelled data; classify and retrieve by it."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from ccml import __version__
 
-        console.print(f"ccml {__version__}")
+        console.print(f"ccml {__version__}", highlight=False)
         raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Learn a distance from labelled data; classify and retrieve by it."""
 
 
 @app.command()

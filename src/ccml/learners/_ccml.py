@@ -75,7 +75,8 @@ class CCML(MetricLearner):
 
     References
     ----------
-    .. [1] D. J. Im and G. W. Taylor, "Learning a metric for class-conditional KNN", IJCNN 2016.
+    .. [1] D. J. Im and G. W. Taylor, "Learning a metric for class-conditional KNN",
+       arXiv:1607.03050, 2016.
 
     Examples
     --------
@@ -99,8 +100,8 @@ class CCML(MetricLearner):
         embedding: str = "linear",
         init: str | ArrayLike = "auto",
         batch_size: int | Literal["auto"] = "auto",
-        max_epochs: int = 100,
-        learning_rate: float = 0.1,
+        max_epochs: int = 200,
+        learning_rate: float = 0.03,
         weight_decay: float = 0.003,
         validation_fraction: float = 0.1,
         n_epochs_no_change: int = 5,

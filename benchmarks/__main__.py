@@ -1,0 +1,26 @@
+"""Run the benchmarks: ``python -m benchmarks [speed] [memory] [defaults]``, all by default."""
+
+import sys
+import warnings
+
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks import defaults, memory, speed
+
+BENCHMARKS = {"speed": speed.run, "memory": memory.run, "defaults": defaults.run}
+
+
+def main(names: list[str]) -> None:
+    if unknown := set(names) - set(BENCHMARKS):
+        sys.exit(f"No benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}.")
+    warnings.simplefilter("ignore", ConvergenceWarning)  # the peers' max_iter is part of the task
+    for name in names or BENCHMARKS:
+        print(f"\n## {name}\n\n{(BENCHMARKS[name].__doc__ or '').strip()}\n", flush=True)
+        try:
+            BENCHMARKS[name]()
+        except FileNotFoundError as error:  # the data isn't here and can't be fetched
+            print(f"skipped: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,73 @@
+"""The command: what it prints, what it writes, and how it fails."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import ccml
+from ccml.cli import app
+from ccml.experiments import table1
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+def test_version(run):
+    result = run("--version")
+    assert result.output.strip() == f"ccml {ccml.__version__}"
+
+
+def test_help_lists_the_commands(run):
+    assert "reproduce" in run("--help").output
+    assert "--datasets" in run("reproduce", "--help").output
+
+
+def test_table1_prints_ours_beside_the_papers(run, monkeypatch):
+    monkeypatch.setattr(table1, "SEEDS", {"wine": range(1)})
+    result = run("reproduce", "table1")
+    assert result.exit_code == 0
+    (line,) = [line for line in result.output.splitlines() if "CCML" in line]
+    assert "2.13" in line
+    assert "2.04" in line
+
+
+def test_sandwich_saves_the_picture_and_says_where(run, tmp_path):
+    result = run("reproduce", "sandwich", "--out", str(tmp_path))
+    assert result.exit_code == 0
+    assert (tmp_path / "sandwich.png").read_bytes().startswith(b"\x89PNG")
+    assert str(tmp_path / "sandwich.png") in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "table1", "--datasets", "wien"], "did you mean 'wine'"),
+        (["reproduce", "tabel1"], "Did you mean 'table1'|is not one of"),
+    ],
+)
+def test_mistakes_get_one_line(run, arguments, message):
+    result = run(*arguments)
+    assert result.exit_code != 0
+    assert re.search(message, result.output)
+    assert "Traceback" not in result.output
+
+
+def test_no_data_and_no_network_is_one_line(run, monkeypatch):
+    def unreachable(name):
+        raise FileNotFoundError(f"{name}.npz is not here; put it there.")
+
+    monkeypatch.setattr(table1.datasets, "load", unreachable)
+    result = run("reproduce", "table1", "--datasets", "mnist")
+    assert result.exit_code == 1
+    assert result.stderr.strip() == "Error: mnist.npz is not here; put it there."
+
+
+def test_a_folder_that_cannot_be_written(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("reproduce", "sandwich", "--out", str(tmp_path / "file"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error:")
