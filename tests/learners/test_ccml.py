@@ -95,6 +95,23 @@ def test_initial_directions(striped, init):
         assert weights[:, :2].max() > 3 * weights[:, 2:].max()
 
 
+@pytest.mark.parametrize("init", ["pca", "lda"])
+@pytest.mark.parametrize("n_rows", [30, 2500])
+def test_initial_directions_of_very_wide_data(init, n_rows):
+    """No covariance of the columns fits into memory; the directions are those of the rows."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n_rows) % 3
+    X = 0.1 * rng.normal(size=(n_rows, 2100))
+    X[:, :3] += 3 * np.eye(3)[y]
+    X -= X.mean(axis=0)
+    components = INITS[init](X, y, 40, rng)
+    assert components.shape == (40, 2100)
+    assert np.isfinite(components).all()
+    assert (np.linalg.norm(components, axis=1) > 0).all()
+    Z = X @ components[:2].T
+    assert ccknn_error(Z, y) == 0
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 class TestPromises:
     def test_transform_is_the_map_and_distances_are_mahalanobis(self, striped):

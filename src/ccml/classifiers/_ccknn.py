@@ -105,9 +105,7 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         if first:
             return self._remember(ClassIndex(X, y))
-        if not np.can_cast(y.dtype, self.classes_.dtype, "same_kind") and (
-            y.dtype.kind in "OUS"
-        ) != (self.classes_.dtype.kind in "OUS"):
+        if (y.dtype.kind in "OUS") != (self.classes_.dtype.kind in "OUS"):
             raise ValueError(
                 f"CCKNNClassifier.partial_fit got labels of type {y.dtype}; those it knows are of "
                 f"type {self.classes_.dtype}. Use one type of label."

@@ -10,8 +10,10 @@ from ccml.neighbors import ClassIndex
 
 Matrix = NDArray[np.float64]
 Classes = NDArray[np.intp]
+Init = Callable[[Matrix, Classes, int, np.random.Generator], Matrix]
 
 _SAMPLE = 2000  # rows that a question of scale is decided on
+_MAX_COVARIANCE = 2000  # columns; wider data is first reduced to as many principal directions
 _SHRINKAGE = 1e-3  # of the within-class covariance towards a multiple of the identity
 
 
@@ -92,10 +94,29 @@ def _leading_directions(covariance: Matrix, n_directions: int) -> Matrix:
     return directions * np.sign(directions[largest, np.arange(directions.shape[1])])
 
 
-INITS: dict[str, Callable[[Matrix, Classes, int, np.random.Generator], Matrix]] = {
-    "auto": _lda,
-    "pca": _pca,
-    "lda": _lda,
+def _in_principal_subspace(init: Init) -> Init:
+    """Let ``init`` work in fewer columns where there are many more than can have a covariance."""
+
+    def reduced(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
+        if X.shape[1] <= _MAX_COVARIANCE:
+            return init(X, y, n_components, rng)
+        sample = X[rng.permutation(len(X))[:_MAX_COVARIANCE]]
+        variances, rotation = np.linalg.eigh(sample @ sample.T)  # as many as rows, not columns
+        kept = variances > 1e-10 * variances[-1]
+        axes = (sample.T @ rotation[:, kept]) / np.sqrt(variances[kept])  # (n_features, n_axes)
+        n_found = min(n_components, axes.shape[1])
+        found = init(X @ axes, y, n_found, rng) @ axes.T
+        # Beyond the rank of the data every direction is as good as another.
+        others = rng.normal(size=(n_components - n_found, X.shape[1])) / np.sqrt(X.shape[1])
+        return np.vstack([found, np.linalg.norm(found[-1]) * others])
+
+    return reduced
+
+
+INITS: dict[str, Init] = {
+    "auto": _in_principal_subspace(_lda),
+    "pca": _in_principal_subspace(_pca),
+    "lda": _in_principal_subspace(_lda),
     "random": _random,
     "identity": _identity,
 }

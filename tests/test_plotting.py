@@ -1,0 +1,31 @@
+"""What a figure shows can be read back from it."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from ccml.plotting import plot_neighbors
+
+
+def test_links_lead_to_the_nearest_and_show_other_classes_in_red():
+    X = [[0.0, 0.0], [1.0, 0.0], [1.5, 0.0], [9.0, 0.0], [9.5, 0.0]]
+    ax = plot_neighbors(X, ["a", "a", "b", "b", "b"], ax=Figure().subplots())
+    links, *classes = ax.collections
+    ends = [segment[1, 0] for segment in links.get_segments()]
+    assert ends == [1.0, 1.5, 1.0, 9.5, 9.0]
+    reds = [to_hex(colour) == "#cc0000" for colour in links.get_colors()]
+    assert reds == [False, True, True, False, False]
+    assert [collection.get_label() for collection in classes] == ["a", "b"]
+    assert [len(collection.get_offsets()) for collection in classes] == [2, 3]
+
+
+def test_more_links_than_one():
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    ax = plot_neighbors(X, np.arange(10) % 2, n_neighbors=3, ax=Figure().subplots())
+    assert len(ax.collections[0].get_segments()) == 30
+
+
+def test_points_have_to_be_in_the_plane():
+    with pytest.raises(ValueError, match=r"points in the plane, \(n, 2\); got \(3, 5\)"):
+        plot_neighbors(np.ones((3, 5)), [0, 1, 1], ax=Figure().subplots())
