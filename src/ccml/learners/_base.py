@@ -92,15 +92,16 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         classes = np.unique(y, return_inverse=True)[1]
         kept, held_out = self._split(classes, rng)
-        scale, start = self._initialise(X[kept], classes[kept], rng)
+        centre = X[kept].mean(axis=0, dtype=np.float64)
+        scale, start = self._initialise(X[kept] - centre, classes[kept], rng)
+        inputs = ((X - centre) * scale).astype(np.float32)
         embedding = Linear(start)
-        centred = ((X - X[kept].mean(axis=0, dtype=np.float64)) * scale).astype(np.float32)
         result = train(
             embedding,
             objective,
-            Rows(centred[kept], classes[kept], None if weight is None else weight[kept]),
-            Rows(centred[held_out], classes[held_out]) if len(held_out) else None,
-            self._training_options(*X[kept].shape),
+            Rows(inputs[kept], classes[kept], None if weight is None else weight[kept]),
+            Rows(inputs[held_out], classes[held_out]) if len(held_out) else None,
+            self._training_options(len(kept), X.shape[1]),
             rng,
         )
         components = embedding.components.detach().cpu().numpy().astype(np.float64) * scale
@@ -199,17 +200,15 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return hold_out(classes, n_rows, rng)
 
     def _initialise(
-        self, X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generator
+        self, X: NDArray[np.float64], classes: NDArray[np.intp], rng: np.random.Generator
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Scale of the columns, and the matrix to start from in the scaled columns.
+        """Scale of the columns of centred rows, and the matrix to start from in scaled columns.
 
         They are such that typical neighbours are about 1 apart and the matrix has entries of
         order 1, so the learning rate means the same whatever the units of X.
         """
-        X = X.astype(np.float64)
-        X -= X.mean(axis=0)
         scale = column_scale(X, classes, _SCALE_NEIGHBORS, rng)
-        X *= scale
+        X = X * scale
         if self.warm_start and hasattr(self, "components_"):
             start = self._given_components("warm_start", self.components_) / scale
         else:
