@@ -44,11 +44,23 @@ def fit(rows=None, validation=None, objective=OBJECTIVE, **changes):
 
 
 def test_it_learns_which_axis_matters():
-    A, result = fit(validation=two_stripes(seed=1))
+    A, _ = fit(max_epochs=300)
     assert np.linalg.norm(A[:, 0]) > 2 * np.linalg.norm(A[:, 1])
+
+
+def test_it_ends_when_the_validation_error_stands_still():
+    _, result = fit(validation=two_stripes(seed=1))
     assert result.ended == "converged"
     assert result.validation_error.min() <= 0.05
     assert len(result.loss) == len(result.validation_error) < 60
+
+
+def test_a_perfect_start_is_kept():
+    rows = two_stripes()
+    separated = Rows(rows.X * np.float32([100, 1]), rows.y)
+    A, result = fit(separated, validation=separated, n_epochs_no_change=1)
+    np.testing.assert_array_equal(A, np.eye(2))
+    assert len(result.loss) == 3
 
 
 def test_the_weights_are_those_of_the_best_epoch():

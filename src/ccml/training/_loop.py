@@ -14,10 +14,11 @@ from ccml.neighbors import ClassIndex
 from ccml.objectives import Pool
 from ccml.training._batches import pools
 from ccml.training._callbacks import Callback, progress_bar
-from ccml.training._schedule import Plateau
+from ccml.training._schedule import Plateau, Score
 
 _WARM_UP_STEPS = 20
 _EMBEDDING_BLOCK = 8192
+_LOSS_TOLERANCE = 1e-3
 
 Ending = Literal["converged", "max_epochs", "interrupted", "diverged"]
 
@@ -81,7 +82,7 @@ def train(
         Shuffles the rows.
     """
     steps = _Steps(embedding, objective, training, options, rng)
-    plateau = Plateau(options.n_epochs_no_change, weights=steps.weights())
+    plateau = _plateau(steps, validation)
     losses: list[float] = []
     errors: list[float] = []
     ended: Ending = "max_epochs"
@@ -95,14 +96,15 @@ def train(
                 if not (np.isfinite(loss) and steps.is_finite()):
                     ended = "diverged"
                     break
-                error, expected_error = None, loss
-                if validation is not None:
-                    error, expected_error = _validate(steps, validation, options.n_neighbors)
-                    errors.append(error)
                 losses.append(loss)
+                score, error = (0.0, loss), None
+                if validation is not None:
+                    score = steps.score(validation)
+                    error = score[0]
+                    errors.append(error)
                 for callback in callbacks:
                     callback(epoch, loss, error)
-                if plateau.update((error or 0.0, expected_error), steps.weights()):
+                if plateau.update(score, steps.weights()):
                     steps.restore(plateau.best_weights)
                 if plateau.stopped:
                     ended = "converged"
@@ -111,6 +113,19 @@ def train(
             ended = "interrupted"
     steps.restore(plateau.best_weights)
     return TrainingResult(np.array(losses), np.array(errors), ended)
+
+
+def _plateau(steps: "_Steps", validation: Rows | None) -> Plateau:
+    """Watch the validation error, or the loss where nothing is held out.
+
+    Of few validation rows the error stands still while the metric still changes, for better or
+    worse. So at an equal error only a fall of the expected error counts, by a whole row.
+    """
+    patience = steps.options.n_epochs_no_change
+    if validation is None:
+        return Plateau(patience, steps.weights(), tolerance=_LOSS_TOLERANCE)
+    start = steps.score(validation)  # may be as good as it gets
+    return Plateau(patience, steps.weights(), start, tolerance=1 / len(validation.y))
 
 
 class _Steps:
@@ -174,8 +189,17 @@ class _Steps:
         self.optimizer.step()
         return loss.detach() * len(queries)
 
+    def score(self, validation: Rows) -> Score:
+        """CCKNN error on the validation rows, and its expectation under Eq. `org_cne`."""
+        index = ClassIndex(self._embed(self.rows.X), self.rows.y)
+        distances = index.class_distances(self._embed(validation.X), self.options.n_neighbors)
+        error = np.mean(index.classes[distances.argmin(axis=1)] != validation.y)
+        weights = np.exp(distances.min(axis=1, keepdims=True) - distances)  # (n, C)
+        own = weights[index.classes == validation.y[:, None]]
+        return float(error), float(1 - np.mean(own / weights.sum(axis=1)))
+
     @torch.no_grad()
-    def embed(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _embed(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         """Map rows without gradients, in blocks."""
         blocks = torch.from_numpy(X).split(_EMBEDDING_BLOCK)
         return np.concatenate(
@@ -196,13 +220,3 @@ class _Steps:
 
     def _squared_norm(self) -> Tensor:
         return torch.stack([parameter.square().sum() for parameter in self.parameters]).sum()
-
-
-def _validate(steps: _Steps, validation: Rows, n_neighbors: int) -> tuple[float, float]:
-    """CCKNN error on the validation rows, and its expectation under Eq. `org_cne`."""
-    index = ClassIndex(steps.embed(steps.rows.X), steps.rows.y)
-    distances = index.class_distances(steps.embed(validation.X), n_neighbors)  # (n, C)
-    error = np.mean(index.classes[distances.argmin(axis=1)] != validation.y)
-    weights = np.exp(distances.min(axis=1, keepdims=True) - distances)
-    own = weights[index.classes == validation.y[:, None]]
-    return float(error), float(1 - np.mean(own / weights.sum(axis=1)))

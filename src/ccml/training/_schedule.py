@@ -6,40 +6,52 @@ Score = tuple[float, float]
 
 _CUTS = 3
 _FACTOR = 0.2
-_TOLERANCE = 1e-3
 
 
 class Plateau:
-    """Cut the learning rate when the score stops improving, and stop after the third time.
+    """Cut the learning rate when the score stops falling, and stop after the third time.
 
-    A score is a pair, lower is better: the first number decides, and where it is equal the
-    second, if it is better by a thousandth. With few validation rows the error alone (first)
-    stands still for long while the expected error (second) still falls.
+    Parameters
+    ----------
+    patience : int
+        Epochs without a better score until the rate is cut.
+    weights : object
+        The weights at the start.
+    score : pair of float
+        Their score, lower is better. The first number decides; where it is equal, the second.
+    tolerance : float
+        The second number has to be lower by more than this to be better.
 
     Examples
     --------
     >>> from ccml.training import Plateau
-    >>> plateau = Plateau(patience=2, weights=None)
-    >>> [plateau.update((error, 0.0), weights=None) for error in (0.5, 0.4, 0.4, 0.4)]
-    [False, False, False, True]
+    >>> plateau = Plateau(patience=2, weights="start", score=(0.5, 0.5))
+    >>> [plateau.update(score, weights="later") for score in ((0.4, 0.3), (0.4, 0.3), (0.4, 0.3))]
+    [False, False, True]
     >>> plateau.rate
     0.2
     """
 
-    def __init__(self, patience: int, weights: Any) -> None:
+    def __init__(
+        self,
+        patience: int,
+        weights: Any,
+        score: Score = (float("inf"), float("inf")),
+        tolerance: float = 0.0,
+    ) -> None:
         self.patience = patience
-        self.rate = 1.0  # factor on the learning rate
-        self.best_score: Score = (float("inf"), float("inf"))
+        self.tolerance = tolerance
         self.best_weights = weights
+        self.best_score = score
+        self.rate = 1.0  # factor on the learning rate
         self.stopped = False
         self._cuts = 0
         self._waited = 0
 
     def update(self, score: Score, weights: Any) -> bool:
         """Take the score after an epoch and the weights that had it; say if the rate was cut."""
-        best_error, best_soft = self.best_score
-        error, soft = score
-        if error < best_error or (error == best_error and soft < best_soft - _TOLERANCE):
+        (first, second), (best_first, best_second) = score, self.best_score
+        if first < best_first or (first == best_first and second < best_second - self.tolerance):
             self.best_score, self.best_weights, self._waited = score, weights, 0
             return False
         self._waited += 1
