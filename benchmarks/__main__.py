@@ -1,20 +1,28 @@
-"""Run the benchmarks: ``python -m benchmarks [speed] [memory] [defaults]``, all by default."""
+"""Run the benchmarks: ``python -m benchmarks [speed] [memory] [defaults] [choose]``.
+
+Without a name, all but ``choose``, which shows how settings were chosen and takes half an hour.
+"""
 
 import sys
 import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import defaults, memory, speed
+from benchmarks import choose, defaults, memory, speed
 
-BENCHMARKS = {"speed": speed.run, "memory": memory.run, "defaults": defaults.run}
+BENCHMARKS = {
+    "speed": speed.run,
+    "memory": memory.run,
+    "defaults": defaults.run,
+    "choose": choose.run,
+}
 
 
 def main(names: list[str]) -> None:
     if unknown := set(names) - set(BENCHMARKS):
         sys.exit(f"No benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}.")
     warnings.simplefilter("ignore", ConvergenceWarning)  # the peers' max_iter is part of the task
-    for name in names or BENCHMARKS:
+    for name in names or [name for name in BENCHMARKS if name != "choose"]:
         print(f"\n## {name}\n\n{(BENCHMARKS[name].__doc__ or '').strip()}\n", flush=True)
         try:
             BENCHMARKS[name]()

@@ -145,6 +145,11 @@ class TestPromises:
         other = quick(random_state=1).fit(*striped).components_
         assert first.tobytes() != other.tobytes()
 
+    def test_dropout_is_repeatable_and_changes_what_is_learned(self, striped):
+        first, second = (quick(dropout=0.3).fit(*striped).components_ for _ in range(2))
+        assert first.tobytes() == second.tobytes()
+        assert not np.allclose(first, quick().fit(*striped).components_)
+
     def test_same_bits_in_another_process(self, striped, tmp_path):
         np.savez(tmp_path / "data.npz", X=striped[0], y=striped[1])
         code = textwrap.dedent("""
@@ -295,6 +300,7 @@ BAD_PARAMETERS = [
     ({"learning_rate": -0.1}, "learning_rate=-0.1"),
     ({"learning_rate": np.nan}, "learning_rate=nan"),
     ({"weight_decay": -1}, "weight_decay=-1.*at least 0"),
+    ({"dropout": 1.0}, "dropout=1.0.*at least 0 and below 1"),
     ({"validation_fraction": 1.0}, "validation_fraction=1.0.*below 1"),
     ({"validation_fraction": -0.1}, "validation_fraction=-0.1"),
     ({"n_epochs_no_change": 0}, "n_epochs_no_change=0"),

@@ -128,6 +128,24 @@ def test_weight_decay_makes_the_map_smaller():
     assert norms[0] > norms[1] > norms[2]
 
 
+def test_dropout_hides_columns_from_the_objective_but_not_from_validation():
+    """Shown or not, all rows agree on it; what is shown makes up for what isn't."""
+    spans = []
+
+    def spy(z, labels, *, sample_weight, pool):
+        spans.append(pool.embeddings.detach().abs().max(0).values.numpy())
+        return OBJECTIVE(z, labels, pool=pool)
+
+    rows = two_stripes()
+    fit(rows, objective=spy, dropout=0.5, learning_rate=1e-9, max_epochs=30)
+    spans, full = np.array(spans), np.abs(rows.X).max(0)
+    hidden = spans < 1e-5
+    assert 0.35 < hidden.mean() < 0.65
+    np.testing.assert_allclose(
+        spans[~hidden], np.broadcast_to(2**0.5 * full, spans.shape)[~hidden], rtol=1e-5
+    )
+
+
 def test_weights_count():
     """With all weight on mislabelled rows, those are what is learned from."""
     rows = two_stripes()

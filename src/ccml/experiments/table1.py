@@ -5,8 +5,8 @@ minute, ISOLET one minute, MNIST ten.
 Expect: CCML at or below the paper's figures, and CCKNN at or below KNN.
 
 Protocol, as in the paper: PCA with 99 % of the variance first; wine (its columns standardised) by
-10-fold cross-validation, the others by their official split. What is in `SETTINGS` was chosen on
-validation rows only.
+10-fold cross-validation, the others by their official split. CCML on wine has no PCA: of 13 columns
+it would leave 12. What is in `SETTINGS` was chosen on validation rows only.
 """
 
 from collections.abc import Iterator
@@ -44,9 +44,18 @@ class Settings:
 
 
 SETTINGS = {  # dataset -> metric
-    "wine": {"Euclidean": Settings(), "CCML": Settings()},
-    "isolet": {"Euclidean": Settings(), "CCML": Settings()},
-    "mnist": {"Euclidean": Settings(knn=3, ccknn=3), "CCML": Settings(knn=3, ccknn=3)},
+    "wine": {
+        "Euclidean": Settings(),
+        "CCML": Settings(knn=3, ccknn=3, learner={"n_components": 2}),
+    },
+    "isolet": {
+        "Euclidean": Settings(),
+        "CCML": Settings(knn=5, ccknn=3, learner={"dropout": 0.2}),
+    },
+    "mnist": {
+        "Euclidean": Settings(knn=3, ccknn=3),
+        "CCML": Settings(knn=5, ccknn=3, learner={"dropout": 0.2}),
+    },
 }
 
 Rows = tuple[NDArray[Any], NDArray[Any]]
@@ -92,7 +101,8 @@ def _errors(name: str, metric: str, seed: int) -> NDArray[np.float64]:
     """Mean over the folds of KNN and CCKNN error, as fractions."""
     settings = SETTINGS[name][metric]
     steps: list[BaseEstimator] = [StandardScaler()] if name == "wine" else []
-    steps.append(PCA(0.99, svd_solver="full"))
+    if name != "wine" or metric == "Euclidean":
+        steps.append(PCA(0.99, svd_solver="full"))
     if metric == "CCML":
         steps.append(CCML(**settings.learner, random_state=seed))
     errors = []

@@ -56,6 +56,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     max_epochs: int
     learning_rate: float
     weight_decay: float
+    dropout: float
     validation_fraction: float
     n_epochs_no_change: int
     warm_start: bool
@@ -99,8 +100,10 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         result = train(
             embedding,
             objective,
-            Rows(inputs[kept], classes[kept], None if weight is None else weight[kept]),
-            Rows(inputs[held_out], classes[held_out]) if len(held_out) else None,
+            Rows(inputs[kept], classes[kept], _weights_of(weight, kept)),
+            Rows(inputs[held_out], classes[held_out], _weights_of(weight, held_out))
+            if len(held_out)
+            else None,
             self._training_options(len(kept), X.shape[1]),
             rng,
         )
@@ -152,6 +155,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_count(name, "n_epochs_no_change", self.n_epochs_no_change)
         check_number(name, "learning_rate", self.learning_rate, above=0)
         check_number(name, "weight_decay", self.weight_decay, minimum=0)
+        check_number(name, "dropout", self.dropout, minimum=0, below=1)
         check_number(name, "validation_fraction", self.validation_fraction, minimum=0, below=1)
         _check_device(name, self.device)
         for callback in self.callbacks or ():
@@ -215,6 +219,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             if isinstance(self.init, str):
                 n_components = self.n_components or min(X.shape[1], _MAX_COMPONENTS)
                 start = INITS[self.init](X, classes, n_components, rng)
+                start[:, X.std(axis=0) == 0] = 0  # nothing is known of a constant column
             else:
                 start = self._given_components("init", self.init) / scale
             start *= neighbour_scale(start, X, classes, _SCALE_NEIGHBORS, rng)
@@ -245,6 +250,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             n_epochs_no_change=self.n_epochs_no_change,
+            dropout=self.dropout,
             device=self.device,
             verbose=bool(self.verbose),
             title=type(self).__name__,
@@ -263,6 +269,10 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 learning_rate=self.learning_rate,
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
+def _weights_of(weight: NDArray[np.float32] | None, rows: NDArray[np.intp]) -> Any:
+    return None if weight is None else weight[rows] / weight[rows].mean()
 
 
 def _check_device(name: str, device: Any) -> None:

@@ -103,6 +103,8 @@ def _in_principal_subspace(init: Init) -> Init:
         sample = X[rng.permutation(len(X))[:_MAX_COVARIANCE]]
         variances, rotation = np.linalg.eigh(sample @ sample.T)  # as many as rows, not columns
         kept = variances > 1e-10 * variances[-1]
+        if not kept.any():  # all rows are the same
+            return _random(X, y, n_components, rng)
         axes = (sample.T @ rotation[:, kept]) / np.sqrt(variances[kept])  # (n_features, n_axes)
         n_found = min(n_components, axes.shape[1])
         found = init(X @ axes, y, n_found, rng) @ axes.T

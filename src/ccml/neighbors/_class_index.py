@@ -179,7 +179,7 @@ class ClassIndex:
         best_score = np.empty((len(block), 0))
         for first in range(start, stop, _ROW_BLOCK):
             rows = slice(first, min(first + _ROW_BLOCK, stop))
-            score = block @ (-2 * self._rows[rows].T)  # squared distance less the query's norm
+            score = (-2 * block) @ self._rows[rows].T  # squared distance less the query's norm
             score += self._norms[rows]
             if own is not None:
                 here = np.flatnonzero((own >= rows.start) & (own < rows.stop))

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ccml._validation import check_count
 from ccml.objectives._losses import reduce_log_probability
 from ccml.objectives._neighbors import (
     Pool,
@@ -54,6 +55,7 @@ def local(
     >>> objectives.local(z, torch.tensor([0, 0, 1, 1]), n_neighbors=1)  # nearly all right
     tensor(-0.9998)
     """
+    check_count("objective", "n_neighbors", n_neighbors)
     if pool is None:
         pool = Pool(embeddings, labels, torch.arange(len(labels), device=labels.device))
     same, has_same, other, has_other = _nearest_same_and_other(
@@ -82,8 +84,8 @@ def _nearest_same_and_other(
         first, last = grouped.pool_starts[code], grouped.pool_starts[code + 1]
         own_class = grouped.scores[begin:end, first:last]
         values, columns = k_smallest(own_class, k)
-        has_same[begin:end] = values.isfinite()
-        same[begin:end] = torch.where(values.isfinite(), columns + first, 0)
+        has_same[begin:end] = values != torch.inf
+        same[begin:end] = torch.where((values != torch.inf), columns + first, 0)
         own_class.fill_(torch.inf)  # what is left is the other classes
     values, other = k_smallest(grouped.scores, k)
     back = torch.argsort(grouped.query_order)
@@ -91,5 +93,5 @@ def _nearest_same_and_other(
         grouped.pool_order[same][back],
         has_same[back],
         grouped.pool_order[other][back],
-        values.isfinite()[back],
+        (values != torch.inf)[back],
     )

@@ -115,6 +115,8 @@ class _SquaredDistances(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         queries, pool, chosen = ctx.saved_tensors
+        centre = pool.mean(0)  # the differences below would cancel far from the origin
+        queries, pool = queries - centre, pool - centre
         # d ||q - x||^2 = 2 (q - x)(dq - dx), summed over the pairs with weights W
         W = _pair_weights(2 * grad, chosen, len(pool))
         summed = W.T @ torch.cat([torch.ones_like(queries[:, :1]), queries], 1)  # (P, 1 + d)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ccml._validation import check_count
 from ccml.objectives._losses import reduce_log_probability
 from ccml.objectives._neighbors import (
     Pool,
@@ -35,6 +36,7 @@ def per_class(
     >>> objectives.per_class(z, torch.tensor([0, 0, 1, 1]), 1, loss="log-likelihood")
     tensor(0.0002)
     """
+    check_count("objective", "n_neighbors", n_neighbors)
     if pool is None:
         pool = Pool(embeddings, labels, torch.arange(len(labels), device=labels.device))
     chosen, exists, own_class = _nearest_of_every_class(
@@ -42,7 +44,7 @@ def per_class(
     )
     logits = -mean_squared_distance(embeddings, pool.embeddings, chosen, exists)  # (B, C)
     own = logits.gather(1, own_class[:, None]).squeeze(1)
-    is_query = own.isfinite()
+    is_query = own != -torch.inf
     log_probability = torch.where(is_query, own, 0) - torch.logsumexp(
         torch.where(is_query[:, None], logits, 0), 1
     )
@@ -60,8 +62,8 @@ def _nearest_of_every_class(
     exists = torch.zeros_like(chosen, dtype=torch.bool)
     for code, (first, last) in enumerate(bounds):
         values, columns = k_smallest(grouped.scores[:, first:last], k)
-        exists[:, code] = values.isfinite()
-        chosen[:, code] = torch.where(values.isfinite(), columns + first, 0)
+        exists[:, code] = values != torch.inf
+        chosen[:, code] = torch.where((values != torch.inf), columns + first, 0)
     own_class = torch.repeat_interleave(
         torch.arange(len(bounds), device=queries.device),
         torch.tensor(grouped.query_starts, device=queries.device).diff(),

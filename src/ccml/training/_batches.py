@@ -59,21 +59,20 @@ def pools(
     20 10 [10, 10]
     """
     order, rank = _shuffled_by_class(y, rng)
-    counts = np.bincount(y)
-    pair = np.minimum(rank // 2, np.maximum(counts[y[order]] // 2 - 1, 0))
-    first_of_pair = np.flatnonzero(np.diff(pair, prepend=-1) | np.diff(y[order], prepend=-1))
-    units = np.split(order, first_of_pair[1:])
-    lengths = np.array([len(unit) for unit in units])
-    shuffled = rng.permutation(len(units))
-    ends = np.cumsum(lengths[shuffled])
+    n_pairs = np.maximum(np.bincount(y) // 2, 1)
+    first_pair = np.concatenate([[0], np.cumsum(n_pairs)])[y[order]]
+    pair = first_pair + np.minimum(rank // 2, n_pairs[y[order]] - 1)
+    place = rng.permutation(n_pairs.sum())[pair]  # of its pair, among all pairs
+    by_place = np.argsort(place, kind="stable")
+    order, place = order[by_place], place[by_place]
     n_pools = max(1, round(len(y) / pool_size))
-    cuts = np.searchsorted(ends, len(y) * np.arange(1, n_pools) / n_pools, side="right")
-    for part in np.split(shuffled, cuts):
-        if len(part) == 0:
-            continue
-        rows = rng.permutation(np.concatenate([units[unit] for unit in part]))
-        n_batches = -(-len(rows) // batch_size)
-        yield PoolOfBatches(rows, np.array_split(np.arange(len(rows)), n_batches))
+    cuts = np.linspace(0, len(y), n_pools + 1)[1:-1].round().astype(np.intp)
+    cuts = np.searchsorted(place, place[cuts])  # not between the rows of a pair
+    for rows in np.split(order, cuts):
+        if len(rows):
+            shuffled = rng.permutation(rows)
+            n_batches = -(-len(rows) // batch_size)
+            yield PoolOfBatches(shuffled, np.array_split(np.arange(len(rows)), n_batches))
 
 
 def _shuffled_by_class(y: NDArray[np.intp], rng: np.random.Generator) -> tuple[Rows, Rows]:

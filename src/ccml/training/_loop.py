@@ -24,7 +24,7 @@ Ending = Literal["converged", "max_epochs", "interrupted", "diverged"]
 
 
 class Rows(NamedTuple):
-    """Rows with their classes 0 to C - 1, and weights where the user gave some."""
+    """Rows with their classes 0 to C - 1, and weights of mean 1 where the user gave some."""
 
     X: NDArray[np.float32]
     y: NDArray[np.intp]
@@ -42,6 +42,7 @@ class TrainingOptions:
     learning_rate: float
     weight_decay: float
     n_epochs_no_change: int
+    dropout: float = 0.0
     device: str = "cpu"
     verbose: bool = False
     title: str = "training"
@@ -67,8 +68,8 @@ def train(
 ) -> TrainingResult:
     """Minimise ``objective`` over the weights of ``embedding``, which ends with the best of them.
 
-    Best is the lowest CCKNN error on the validation rows, or the lowest loss where there are
-    none. Ctrl-C ends the loop early, also with the best weights so far.
+    Best is the lowest CCKNN error on the validation rows, or (to a thousandth) the lowest loss
+    where there are none. Ctrl-C ends the loop early, also with the best weights so far.
 
     Parameters
     ----------
@@ -82,7 +83,13 @@ def train(
         Shuffles the rows.
     """
     steps = _Steps(embedding, objective, training, options, rng)
-    plateau = _plateau(steps, validation)
+    plateau = Plateau(
+        options.n_epochs_no_change,
+        steps.weights(),
+        # Of few validation rows the error stands still while the metric still changes, for better
+        # or worse. So at an equal error only a fall of the expected error counts, by a whole row.
+        tolerance=_LOSS_TOLERANCE if validation is None else 1 / len(validation.y),
+    )
     losses: list[float] = []
     errors: list[float] = []
     ended: Ending = "max_epochs"
@@ -91,20 +98,21 @@ def train(
         if options.verbose:
             callbacks.append(stack.enter_context(progress_bar(options.max_epochs, options.title)))
         try:
+            if validation is not None:  # the start may be as good as it gets
+                plateau.update(steps.score(validation), steps.weights())
             for epoch in range(1, options.max_epochs + 1):
                 loss = steps.epoch(plateau.rate)
                 if not (np.isfinite(loss) and steps.is_finite()):
                     ended = "diverged"
                     break
+                score = (0.0, loss) if validation is None else steps.score(validation)
+                rate_was_cut = plateau.update(score, steps.weights())
                 losses.append(loss)
-                score, error = (0.0, loss), None
                 if validation is not None:
-                    score = steps.score(validation)
-                    error = score[0]
-                    errors.append(error)
+                    errors.append(score[0])
                 for callback in callbacks:
-                    callback(epoch, loss, error)
-                if plateau.update(score, steps.weights()):
+                    callback(epoch, loss, None if validation is None else score[0])
+                if rate_was_cut:
                     steps.restore(plateau.best_weights)
                 if plateau.stopped:
                     ended = "converged"
@@ -113,19 +121,6 @@ def train(
             ended = "interrupted"
     steps.restore(plateau.best_weights)
     return TrainingResult(np.array(losses), np.array(errors), ended)
-
-
-def _plateau(steps: "_Steps", validation: Rows | None) -> Plateau:
-    """Watch the validation error, or the loss where nothing is held out.
-
-    Of few validation rows the error stands still while the metric still changes, for better or
-    worse. So at an equal error only a fall of the expected error counts, by a whole row.
-    """
-    patience = steps.options.n_epochs_no_change
-    if validation is None:
-        return Plateau(patience, steps.weights(), tolerance=_LOSS_TOLERANCE)
-    start = steps.score(validation)  # may be as good as it gets
-    return Plateau(patience, steps.weights(), start, tolerance=1 / len(validation.y))
 
 
 class _Steps:
@@ -156,7 +151,10 @@ class _Steps:
         self.n_steps = 0
 
     def epoch(self, rate: float) -> float:
-        """Go through all rows once, at ``rate`` times the learning rate; return the mean loss."""
+        """Go through all rows once, at ``rate`` times the learning rate; return what it minimised.
+
+        That is the mean loss over the rows, plus the weight cost.
+        """
         options = self.options
         total = torch.zeros((), device=self.y.device)
         for rows, batches in pools(self.rows.y, options.pool_size, options.batch_size, self.rng):
@@ -170,33 +168,49 @@ class _Steps:
     def _step(
         self, X: Tensor, y: Tensor, weight: Tensor | None, queries: Tensor, rate: float
     ) -> Tensor:
-        """Take one step; return the loss times the number of queries."""
+        """Take one step; return what it minimised times the number of queries."""
         self.n_steps += 1
         for group in self.optimizer.param_groups:
             group["lr"] = self.options.learning_rate * rate * min(1, self.n_steps / _WARM_UP_STEPS)
         # The whole pool is embedded with gradients: a neighbour moves as much as its query does.
-        embedded = self.embedding(X)
+        embedded = self.embedding(X if self.options.dropout == 0 else X * self._shown_columns())
         loss = self.objective(
             embedded[queries],
             y[queries],
             sample_weight=None if weight is None else weight[queries],
             pool=Pool(embedded, y, queries),
         )
+        if weight is not None:  # the loss is a weighted mean; a batch counts by its weight
+            loss = loss * weight[queries].mean()
         # The paper's weight cost, relative to the start so that it doesn't depend on units.
         cost = self.options.weight_decay * self._squared_norm() / self.initial_norm
         self.optimizer.zero_grad(set_to_none=True)
-        (loss + cost).backward()
+        minimised = loss + cost
+        minimised.backward()
         self.optimizer.step()
-        return loss.detach() * len(queries)
+        return minimised.detach() * len(queries)
+
+    def _shown_columns(self) -> Tensor:
+        """Columns to see in this step, the same for all rows: a distance compares like with like.
+
+        They are enlarged so that squared distances keep their expectation.
+        """
+        shown = self.rng.random(self.rows.X.shape[1:]) >= self.options.dropout
+        weight = np.float32((1 - self.options.dropout) ** -0.5)
+        return torch.tensor(shown * weight, device=self.y.device)
 
     def score(self, validation: Rows) -> Score:
         """CCKNN error on the validation rows, and its expectation under Eq. `org_cne`."""
         index = ClassIndex(self._embed(self.rows.X), self.rows.y)
         distances = index.class_distances(self._embed(validation.X), self.options.n_neighbors)
-        error = np.mean(index.classes[distances.argmin(axis=1)] != validation.y)
+        wrong = index.classes[distances.argmin(axis=1)] != validation.y
         weights = np.exp(distances.min(axis=1, keepdims=True) - distances)  # (n, C)
         own = weights[index.classes == validation.y[:, None]]
-        return float(error), float(1 - np.mean(own / weights.sum(axis=1)))
+        expected_wrong = 1 - own / weights.sum(axis=1)
+        return (
+            float(np.average(wrong, weights=validation.weight)),
+            float(np.average(expected_wrong, weights=validation.weight)),
+        )
 
     @torch.no_grad()
     def _embed(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
