@@ -68,6 +68,7 @@ every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
     [
         lambda y: y.astype(str),
         lambda y: np.array(["a", "b", "c", "dd"], dtype=object)[y],
+        lambda y: y.astype(object),
         lambda y: y * 10 - 5,
         lambda y: y.astype(float),
         lambda y: y.astype(np.uint8),
@@ -75,7 +76,17 @@ every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
         lambda y: pd.Categorical(y.astype(str)),
         lambda y: list(y),
     ],
-    ids=["str", "object", "integers", "floats", "uint8", "series", "categorical", "list"],
+    ids=[
+        "str",
+        "object",
+        "objects that are integers",
+        "integers",
+        "floats",
+        "uint8",
+        "series",
+        "categorical",
+        "list",
+    ],
 )
 def test_any_labels(estimator, labels, blobs):
     X, y = blobs
@@ -142,8 +153,9 @@ def test_constant_columns_and_duplicate_rows(estimator, blobs):
 
 
 @every_estimator
-def test_rows_that_are_all_the_same(estimator):
-    X, y = np.ones((12, 3)), np.arange(12) % 2
+@pytest.mark.parametrize("n_columns", [3, 2001])
+def test_rows_that_are_all_the_same(estimator, n_columns):
+    X, y = np.ones((12, n_columns)), np.arange(12) % 2
     assert np.isfinite(output(fitted(estimator, X, y), X)).all()
 
 

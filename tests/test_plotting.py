@@ -26,6 +26,11 @@ def test_more_links_than_one():
     assert len(ax.collections[0].get_segments()) == 30
 
 
+def test_no_link_where_there_is_no_other_point():
+    ax = plot_neighbors(np.eye(3)[:, :2], [0, 1, 1], n_neighbors=5, ax=Figure().subplots())
+    assert len(ax.collections[0].get_segments()) == 6
+
+
 def test_points_have_to_be_in_the_plane():
     with pytest.raises(ValueError, match=r"points in the plane, \(n, 2\); got \(3, 5\)"):
         plot_neighbors(np.ones((3, 5)), [0, 1, 1], ax=Figure().subplots())

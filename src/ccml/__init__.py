@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ccml import (
+        classifiers,
         datasets,
         embeddings,
         evaluation,
+        learners,
         neighbors,
         objectives,
         plotting,
@@ -24,9 +26,11 @@ __version__ = version("ccml")
 
 _HOMES = {"CCML": "ccml.learners", "CCKNNClassifier": "ccml.classifiers"}
 _MODULES = (
+    "classifiers",
     "datasets",
     "embeddings",
     "evaluation",
+    "learners",
     "neighbors",
     "objectives",
     "plotting",
@@ -36,9 +40,11 @@ _MODULES = (
 __all__ = [
     "CCML",
     "CCKNNClassifier",
+    "classifiers",
     "datasets",
     "embeddings",
     "evaluation",
+    "learners",
     "neighbors",
     "objectives",
     "plotting",

@@ -8,6 +8,9 @@ from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def check_option(owner: str, name: str, value: Any, options: Collection[str]) -> str:
     """Return ``value`` if it is one of ``options``; else say which was probably meant.
@@ -57,6 +60,29 @@ def check_number(
         bounds.append(f"above {low:g}" if above is not None else f"at least {low:g}")
     bounds.append("finite" if below == float("inf") else f"below {below:g}")
     raise ValueError(f"{owner}({name}={value!r}) must be a number, {' and '.join(bounds)}.")
+
+
+def plain_labels(y: NDArray[Any]) -> NDArray[Any]:
+    """Give numbers or booleans that come in an object array their own type.
+
+    Examples
+    --------
+    >>> plain_labels(np.array([3, 1], dtype=object))
+    array([3, 1])
+    """
+    if y.dtype != object:
+        return y
+    plain = np.array(y.tolist())
+    return plain if plain.dtype.kind in "biuf" else y
+
+
+def check_same_kind_of_label(owner: str, new: NDArray[Any], known: NDArray[Any]) -> None:
+    """Refuse to compare or join text with numbers: numpy would, and call 1 and "1" different."""
+    if (new.dtype.kind in "OUS") != (known.dtype.kind in "OUS"):
+        raise ValueError(
+            f"{owner} got labels of type {new.dtype}; those it knows are of type {known.dtype}. "
+            "Use one type of label."
+        )
 
 
 def _is_number(value: Any, kind: type) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ccml._validation import check_count
+from ccml._validation import check_count, check_same_kind_of_label
 from ccml.neighbors import ClassIndex
 
 __all__ = ["ccknn_error", "knn_error", "map_at_r", "ndcg", "precision", "r_precision"]
@@ -35,10 +35,12 @@ def knn_error(
     0.5
     """
     problem = _Problem(gallery, gallery_labels, queries, query_labels)
+    n_classes = len(problem.index.classes)
     wrong = 0
     for codes, truth in problem.nearest_codes(n_neighbors):
-        votes = (codes[:, :, None] == np.arange(len(problem.index.classes))).sum(axis=1)
-        wrong += int((votes.argmax(axis=1) != truth).sum())
+        ballots = codes + n_classes * np.arange(len(codes))[:, None]  # one box a query and class
+        votes = np.bincount(ballots.ravel(), minlength=n_classes * len(codes))
+        wrong += int((votes.reshape(-1, n_classes).argmax(axis=1) != truth).sum())
     return wrong / problem.n_queries
 
 
@@ -59,10 +61,11 @@ def ccknn_error(
     0.0
     """
     problem = _Problem(gallery, gallery_labels, queries, query_labels)
-    distances = problem.index.class_distances(
+    blocks = problem.index.class_distance_blocks(
         problem.queries, n_neighbors, exclude_self=problem.leave_one_out
     )
-    return float(np.mean(distances.argmin(axis=1) != problem.truth))
+    chosen = np.concatenate([distances.argmin(axis=1) for distances in blocks])
+    return float(np.mean(chosen != problem.truth))
 
 
 def ndcg(
@@ -86,6 +89,7 @@ def ndcg(
     0.919...
     """
     problem = _Problem(gallery, gallery_labels, queries, query_labels)
+    k = check_count("evaluation.ndcg", "k", k)
     discounts = 1 / np.log2(np.arange(2, k + 2))
     ideal = np.concatenate([[0.0], np.cumsum(discounts)])
     total = 0.0
@@ -112,6 +116,7 @@ def precision(
     0.5
     """
     problem = _Problem(gallery, gallery_labels, queries, query_labels)
+    k = check_count("evaluation.precision", "k", k)
     found = sum(int(relevant.sum()) for relevant, _ in problem.relevance(k))
     return found / (k * problem.n_queries)
 
@@ -184,11 +189,12 @@ class _Problem:
         self.queries = np.asarray(gallery if queries is None else queries)
         labels = np.asarray(gallery_labels if query_labels is None else query_labels)
         self.n_queries = len(labels)
-        if self.n_queries == 0 or len(self.queries) != self.n_queries:
+        if self.n_queries == 0 or labels.shape != self.queries.shape[:1]:
             raise ValueError(
-                f"Each query needs a label, and there has to be one; got {len(self.queries)} "
-                f"queries and {self.n_queries} labels."
+                "Each query needs a label, and there has to be one; got queries of shape "
+                f"{self.queries.shape} and labels of shape {labels.shape}."
             )
+        check_same_kind_of_label("evaluation", labels, self.index.labels)
         self.codes = self._code(self.index.labels)
         self.truth = self._code(labels)  # -1: the gallery doesn't have this class
         counts = np.append(self.index.class_counts, 0)[self.truth]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which people with colour blindness can tell apart; symbols say it again.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_SYMBOLS = ("o", "s", "^", "D", "v", "P", "X")
+_SYMBOLS = ("o", "s", "^", "D", "v", "P")  # 7 and 6: 42 ways to draw a class
 
 
 def plot_neighbors(X: ArrayLike, y: ArrayLike, *, n_neighbors: int = 1, ax: Axes) -> Axes:
@@ -48,8 +48,9 @@ def plot_neighbors(X: ArrayLike, y: ArrayLike, *, n_neighbors: int = 1, ax: Axes
         raise ValueError(f"plot_neighbors needs points in the plane, (n, 2); got {points.shape}.")
     index = ClassIndex(points, labels)
     rows = index.nearest(points, n_neighbors, exclude_self=True).indices  # (n, k)
-    starts = np.repeat(np.arange(len(points)), n_neighbors)
-    ends = rows.ravel()
+    exists = rows.ravel() >= 0
+    starts = np.repeat(np.arange(len(points)), n_neighbors)[exists]
+    ends = rows.ravel()[exists]
     same = labels[starts] == labels[ends]
     links = LineCollection(
         np.stack([points[starts], points[ends]], axis=1).tolist(),

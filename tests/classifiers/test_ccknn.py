@@ -37,8 +37,9 @@ def gaussian_rule(q, X, y, k, priors=None):
     scores = {}
     for number, (c, nearest) in enumerate(squared.items()):
         prior = np.mean(y == c) if priors is None else priors[number]
-        # k draws, or as many as there are, scaled to k
-        scores[c] = k * np.mean([-d / (2 * variance) for d in nearest]) + log(prior)
+        # a class with fewer than the others is judged by its mean, as if it had as many
+        n_draws = max(map(len, squared.values()))
+        scores[c] = n_draws * np.mean([-d / (2 * variance) for d in nearest]) + log(prior)
     return scores
 
 
@@ -188,6 +189,8 @@ def test_good_on_wine():
         ({"rule": "gaussian", "priors": [0.5, 0.5]}, "4 positive numbers that sum to 1"),
         ({"rule": "gaussian", "priors": [0.5, 0.5, 0.5, 0.5]}, "sum to 1"),
         ({"rule": "gaussian", "priors": [0.5, 0.5, 0.0, 0.0]}, "positive"),
+        ({"rule": "gaussian", "priors": [np.nan] * 4}, "positive"),
+        ({"rule": "gaussian", "priors": {"a": 1.0}}, "4 positive numbers"),
         ({"priors": UNIFORM}, "needs rule='gaussian'"),
     ],
 )
@@ -203,6 +206,23 @@ def test_labels_of_another_type_are_refused(data):
     with pytest.raises(ValueError, match="Use one type of label"):
         model.partial_fit(X[:1], ["a"])
     assert model.index_.n_rows == len(X)
+
+
+def test_a_failed_fit_leaves_nothing_behind(data):
+    X, y, _, _ = data
+    model = CCKNNClassifier(0)
+    with pytest.raises(ValueError, match="n_neighbors"):
+        model.fit(X, y)
+    assert model.set_params(n_neighbors=1).partial_fit(X, y).index_.n_rows == len(X)
+
+
+def test_given_priors_refuse_a_new_class_before_it_is_added(data):
+    X, y, Q, _ = data
+    model = CCKNNClassifier(rule="gaussian", priors=UNIFORM).fit(X, y)
+    before = model.predict_proba(Q)
+    with pytest.raises(ValueError, match="5 positive numbers"):
+        model.partial_fit(X[:1], [17])
+    np.testing.assert_array_equal(model.predict_proba(Q), before)
 
 
 def test_bad_rows_leave_the_model_as_it_was(data):

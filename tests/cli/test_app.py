@@ -66,6 +66,16 @@ def test_no_data_and_no_network_is_one_line(run, monkeypatch):
     assert result.stderr.strip() == "Error: mnist.npz is not here; put it there."
 
 
+def test_ctrl_c_stops_the_command_not_just_one_fit(run, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ccml.training._loop.pools", interrupt)
+    result = run("reproduce", "table1")
+    assert result.exit_code == 130
+    assert result.stderr.startswith("Interrupted")
+
+
 def test_a_folder_that_cannot_be_written(run, tmp_path):
     (tmp_path / "file").write_text("")
     result = run("reproduce", "sandwich", "--out", str(tmp_path / "file"))

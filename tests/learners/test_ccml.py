@@ -202,6 +202,29 @@ class TestPromises:
         uneven = quick().fit(X, y, np.where(y == 0, 10.0, 1.0)).components_
         assert not np.allclose(uneven, plain)
 
+    def test_a_constant_column_gets_no_weight(self, striped):
+        X, y = striped
+        X = np.column_stack([X, np.full(len(X), 3.0)])
+        assert (quick().fit(X, y).components_[:, -1] == 0).all()
+
+    def test_weights_decide_between_conflicting_rows(self):
+        """Two halves of the rows want opposite axes; the weights say which half counts."""
+        rng = np.random.default_rng(0)
+        y = np.arange(400) % 2
+        X = rng.normal(size=(400, 2))
+        X[:200, 0] += 4 * y[:200]
+        X[200:, 1] += 4 * y[200:]
+        X[200:, 0] += 20  # apart from the first half
+        ratios = []
+        for half in (0, 1):
+            weight = np.where(np.arange(400) // 200 == half, 1.0, 1e-4)
+            model = quick(
+                max_epochs=100, learning_rate=0.1, init="identity", validation_fraction=0
+            )
+            along_x, along_y = np.linalg.norm(model.fit(X, y, weight).components_, axis=0)
+            ratios.append(along_x / along_y)
+        assert ratios[0] > 2 * ratios[1]
+
     def test_warm_start_goes_on(self, striped):
         X, y = striped
         model = quick(warm_start=True, max_epochs=10).fit(X, y)
@@ -292,7 +315,14 @@ BAD_PARAMETERS = [
     ({"init": "pac"}, "did you mean 'pca'"),
     ({"init": np.ones((2, 3))}, r"shape \(2, 3\).*\(n_components, n_features\) = \(2, 8\)"),
     ({"init": np.ones((2, 8)), "n_components": 3}, r"\(n_components, n_features\) = \(3, 8\)"),
-    ({"init": np.full((2, 8), np.nan)}, "has to be finite"),
+    ({"init": np.full((2, 8), np.nan)}, "finite and not all zero"),
+    ({"init": np.zeros((2, 8))}, "finite and not all zero"),
+    ({"init": None}, "starts from an array of shape"),
+    ({"init": 3}, "starts from an array of shape"),
+    ({"batch_size": np.ones(3)}, "batch_size=array"),
+    ({"device": None}, "device=None"),
+    ({"device": "meta"}, "device='meta'"),
+    ({"callbacks": print}, "must be a list of functions"),
     ({"batch_size": 1}, "batch_size=1.*at least 2"),
     ({"batch_size": "large"}, "batch_size='large'"),
     ({"max_epochs": 0}, "max_epochs=0"),
@@ -306,7 +336,7 @@ BAD_PARAMETERS = [
     ({"n_epochs_no_change": 0}, "n_epochs_no_change=0"),
     ({"device": "cuda:99"}, r"device='cuda:99'\) isn't a device.*Use device='cpu'"),
     ({"device": "gpu"}, "device='gpu'.*Use device='cpu'"),
-    ({"callbacks": ["print"]}, "'print' can't be called"),
+    ({"callbacks": ["print"]}, "must be a list of functions"),
 ]
 
 

@@ -110,6 +110,13 @@ def test_adding_equals_building():
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
+def test_adding_nothing_changes_nothing():
+    index = ClassIndex([[0.0], [1.0]], [0, 1])
+    index.add(np.empty((0, 1)), [])
+    assert index.classes.dtype.kind == "i"
+    assert index.n_rows == 2
+
+
 def test_class_distances_are_means_over_what_a_class_has():
     index = ClassIndex([[0.0], [1.0], [5.0]], [0, 0, 1])
     np.testing.assert_array_equal(index.class_distances([[0.0]], 2), [[0.5, 25.0]])
@@ -138,6 +145,16 @@ def test_memory_does_not_grow_with_the_queries():
     assert peak < 150e6
 
 
+def test_a_huge_k_costs_no_more_than_the_largest_class():
+    index = ClassIndex(np.arange(60.0)[:, None], np.arange(60) % 2)
+    tracemalloc.start()
+    distances = index.class_distances(np.zeros((500, 1)), 10**9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(distances[0, 0], np.mean(np.arange(0, 60, 2.0) ** 2))
+    assert peak < 50e6
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -145,14 +162,16 @@ def test_memory_does_not_grow_with_the_queries():
         (lambda i: i.search([0.0], 1), "needs rows of 1 features"),
         (lambda i: i.search([[0.0]], 0), "k=0"),
         (lambda i: i.search([[0.0]], 1.5), "k=1.5"),
-        (lambda i: i.search([[np.nan]], 1), "NaN or infinity"),
+        (lambda i: i.search([[np.nan]], 1), "NaN, infinity or"),
         (lambda i: i.search([[0.0]], 1, exclude_self=True), "the gallery's own 2 rows"),
         (lambda i: i.add([[0.0, 1.0]], [0]), "needs rows of 1 features"),
         (lambda i: i.add([[0.0]], [0, 1]), "as many labels"),
-        (lambda i: i.add([[np.inf]], [0]), "NaN or infinity"),
+        (lambda i: i.add([[0.0]], ["a"]), "Use one type of label"),
+        (lambda i: i.search([[1e200]], 1), "too large to square"),
+        (lambda i: i.add([[np.inf]], [0]), "NaN, infinity or"),
         (lambda i: ClassIndex(np.empty((0, 2)), []), "at least one row"),
         (lambda i: ClassIndex([1.0, 2.0], [0, 1]), "at least one row"),
-        (lambda i: ClassIndex([[np.nan]], [0]), "NaN or infinity"),
+        (lambda i: ClassIndex([[np.nan]], [0]), "NaN, infinity or"),
         (lambda i: ClassIndex([[1.0]], [0, 1]), "as many labels"),
     ],
 )

@@ -32,8 +32,11 @@ def probability_per_class(i, Z, y, pool, pool_y, k):
     """Eq. `org_cne` for point i and its own class; None where the class has no other member."""
     weights = {}
     for c in set(pool_y):
-        members = [x for x, label in zip(pool, pool_y, strict=True) if label == c and x is not Z[i]]
-        members = [x for x in members if not np.array_equal(x, Z[i])]
+        members = [
+            x
+            for x, label in zip(pool, pool_y, strict=True)
+            if label == c and not np.array_equal(x, Z[i])
+        ]
         if members:
             weights[c] = exp(-mean_of_nearest(Z[i], members, k))
     return weights[y[i]] / sum(weights.values()) if y[i] in weights else None
@@ -232,3 +235,30 @@ def test_an_unknown_loss_is_named(points):
     Z, y = points
     with pytest.raises(ValueError, match="did you mean 'log-likelihood'"):
         objectives.local(torch.tensor(Z), torch.tensor(y), 2, loss="log_likelihood")
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_nan_is_not_hidden(points, name):
+    Z, y = points
+    Z = torch.tensor(Z)
+    Z[3] = float("nan")
+    assert torch.isnan(OBJECTIVES[name](Z, torch.tensor(y), 2))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_k_has_to_be_positive(points, name):
+    Z, y = points
+    with pytest.raises(ValueError, match="n_neighbors=0"):
+        OBJECTIVES[name](torch.tensor(Z), torch.tensor(y), 0)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_float32_gradients_far_from_the_origin(points, name):
+    Z, y = points
+    far = (torch.tensor(Z) + 1e3).float()
+
+    def gradient(z):
+        z = z.clone().requires_grad_()
+        return torch.autograd.grad(OBJECTIVES[name](z, torch.tensor(y), 3), z)[0].double()
+
+    torch.testing.assert_close(gradient(far), gradient(far.double()), rtol=1e-3, atol=1e-6)

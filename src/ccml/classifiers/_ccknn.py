@@ -1,5 +1,6 @@
 """The class-conditional nearest-neighbour rule."""
 
+from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -9,7 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ccml._validation import check_count, check_option
+from ccml._validation import (
+    check_count,
+    check_option,
+    check_same_kind_of_label,
+    plain_labels,
+)
 from ccml.neighbors import ClassIndex, mean_distances
 
 _RULES = ("sum", "gaussian")
@@ -85,14 +91,17 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        self._check_parameters()
+        X, y = self._check_rows(X, y, reset=True)
         if len(labels := np.unique(y)) < 2:
             raise ValueError(
                 f"CCKNNClassifier needs at least 2 classes; y has 1 class ({labels[0]!r}). "
                 "To begin with one and add others later, use partial_fit."
             )
-        return self._remember(ClassIndex(X, y))
+        self._check_priors(labels)
+        self.index_ = ClassIndex(X, y)
+        self.classes_ = self.index_.classes
+        return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Add rows, of known or new classes, to those that are there.
@@ -100,29 +109,23 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
         ``classes`` is accepted for scikit-learn's sake and isn't needed: a class is known from
         its first row on.
         """
-        first = not hasattr(self, "index_")
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=first)
-        check_classification_targets(y)
-        if first:
-            return self._remember(ClassIndex(X, y))
-        if (y.dtype.kind in "OUS") != (self.classes_.dtype.kind in "OUS"):
-            raise ValueError(
-                f"CCKNNClassifier.partial_fit got labels of type {y.dtype}; those it knows are of "
-                f"type {self.classes_.dtype}. Use one type of label."
-            )
-        self.index_.add(X, y)
-        return self._remember(self.index_)
-
-    def _remember(self, index: ClassIndex) -> Self:
-        self.index_ = index
-        self.classes_ = index.classes
         self._check_parameters()
+        first = not hasattr(self, "index_")
+        X, y = self._check_rows(X, y, reset=first)
+        if first:
+            self._check_priors(np.unique(y))
+            self.index_ = ClassIndex(X, y)
+        else:
+            check_same_kind_of_label("CCKNNClassifier.partial_fit", y, self.classes_)
+            self._check_priors(np.union1d(self.classes_, y))
+            self.index_.add(X, y)
+        self.classes_ = self.index_.classes
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each row of ``X``; of equally near classes, the first."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
+        best = [scores.argmax(axis=1) for scores in self._score_blocks(X)]
+        return self.classes_[np.concatenate(best)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return probabilities of shape (n_samples, n_classes), in the order of ``classes_``."""
@@ -157,15 +160,21 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
         return self.index_.search(self._check_queries(X), self.n_neighbors if k is None else k)
 
     def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of every class up to a constant per query."""
+        """Log-probability of every class up to a constant per query, (n_samples, n_classes)."""
+        return np.concatenate(list(self._score_blocks(X)))
+
+    def _score_blocks(self, X: ArrayLike) -> Iterator[NDArray[np.float64]]:
         X = self._check_queries(X)
         self._check_parameters()
+        self._check_priors(self.classes_)
         if self.rule == "sum":
-            return -self.index_.class_distances(X, self.n_neighbors)
-        blocks = self.index_.search_blocks(X, self.n_neighbors)
-        return np.log(self._priors()) + np.concatenate(
-            [_gaussian_log_likelihood(distances) for distances, _ in blocks]
-        )
+            for distances in self.index_.class_distance_blocks(X, self.n_neighbors):
+                yield -distances
+        else:
+            k = min(self.n_neighbors, int(self.index_.class_counts.max()))
+            log_priors = np.log(self._priors())
+            for distances, _ in self.index_.search_blocks(X, k):
+                yield _gaussian_log_likelihood(distances) + log_priors
 
     def _priors(self) -> NDArray[np.float64]:
         if self.priors is None:
@@ -174,6 +183,14 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
             return np.full(len(self.classes_), 1 / len(self.classes_))
         return np.asarray(self.priors, dtype=np.float64)
 
+    def _check_rows(
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
+        y = plain_labels(y)
+        check_classification_targets(y)
+        return X, y
+
     def _check_queries(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self, "index_")
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
@@ -181,26 +198,28 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         check_count("CCKNNClassifier", "n_neighbors", self.n_neighbors)
         check_option("CCKNNClassifier", "rule", self.rule, _RULES)
-        if self.priors is None:
-            return
-        if self.rule == "sum":
+        if self.priors is not None and self.rule == "sum":
             raise ValueError(
                 f"CCKNNClassifier(priors={self.priors!r}) needs rule='gaussian': the sum rule has "
                 "no priors."
             )
         if isinstance(self.priors, str):
             check_option("CCKNNClassifier", "priors", self.priors, ["uniform"])
+
+    def _check_priors(self, classes: NDArray[Any]) -> None:
+        if self.priors is None or isinstance(self.priors, str):
             return
-        priors = self._priors()
+        priors = np.asarray(self.priors)
         if (
-            priors.shape != self.classes_.shape
-            or (priors <= 0).any()
-            or abs(priors.sum() - 1) > 1e-6
+            priors.dtype.kind not in "fiu"
+            or priors.shape != classes.shape
+            or not (priors > 0).all()
+            or not np.isclose(priors.sum(), 1)
         ):
             raise ValueError(
-                f"CCKNNClassifier(priors={self.priors!r}) must be {len(self.classes_)} positive "
-                "numbers that sum to 1, one for each of the classes "
-                f"{', '.join(map(repr, self.classes_.tolist()[:10]))}."
+                f"CCKNNClassifier(priors={self.priors!r}) must be {len(classes)} positive numbers "
+                "that sum to 1, one for each of the classes "
+                f"{', '.join(map(repr, classes.tolist()[:10]))}."
             )
 
 

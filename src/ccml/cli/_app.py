@@ -1,5 +1,6 @@
 """Commands and how their results are printed."""
 
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -49,14 +50,25 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("report"),
 ) -> None:
     """Run the paper's experiments and print our figures beside the paper's."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    # A learner takes Ctrl-C as "enough"; a command with many fits to go takes it as "stop".
+    warnings.filterwarnings("error", message=".* was interrupted", category=ConvergenceWarning)
     try:
         if target in (Target.all, Target.table1):
             _print_table1([name.strip() for name in datasets.split(",")])
         if target in (Target.all, Target.sandwich):
             _draw_sandwich(out / "sandwich.png")
     except (ValueError, OSError) as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        _complain(f"Error: {error}")
         raise typer.Exit(1) from None
+    except ConvergenceWarning:
+        _complain("Interrupted; nothing is reported from a fit that was cut short.")
+        raise typer.Exit(130) from None
+
+
+def _complain(sentence: str) -> None:
+    Console(stderr=True).print(sentence, style="bold red", markup=False, soft_wrap=True)
 
 
 def _print_table1(names: list[str]) -> None:
@@ -84,4 +96,4 @@ def _draw_sandwich(path: Path) -> None:
         errors = sandwich.figure(path)
     panels = ", ".join(f"{title} {error:.0%}" for title, error in errors.items())
     console.print(f"Figure 2, Sandwich, leave-one-out 1-NN error: {panels}")
-    console.print(f"Saved {path.resolve()}", soft_wrap=True)
+    console.print(f"Saved {path.resolve()}", soft_wrap=True, markup=False)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from ccml._validation import check_count, check_number, check_option
+from ccml._validation import check_count, check_number, check_option, plain_labels
 from ccml.embeddings import Linear
 from ccml.learners._initialization import (
     INITS,
@@ -27,7 +27,7 @@ from ccml.training import Callback, Rows, TrainingOptions, TrainingResult, hold_
 _MAX_COMPONENTS = 64  # unless the user asks for more
 _MAX_VALIDATION_ROWS = 5000  # more would only make the epochs quadratic in the rows
 _SCALE_NEIGHBORS = 5  # fixed, so that the start doesn't depend on the objective's parameters
-_MAX_POOL_ROWS = 10_000
+_POOL_ROWS = 10_000  # about: pools are made equal
 _MAX_POOL_ELEMENTS = 2**23  # of the pool's inputs, 32 MB
 
 _ENDINGS = {
@@ -148,7 +148,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             check_option(name, "init", self.init, INITS)
         if self.n_components is not None:
             check_count(name, "n_components", self.n_components)
-        if self.batch_size != "auto":
+        if not isinstance(self.batch_size, str) or self.batch_size != "auto":
             check_count(name, "batch_size", self.batch_size, minimum=2)
         check_count(name, "n_neighbors", self.n_neighbors)
         check_count(name, "max_epochs", self.max_epochs)
@@ -158,18 +158,19 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_number(name, "dropout", self.dropout, minimum=0, below=1)
         check_number(name, "validation_fraction", self.validation_fraction, minimum=0, below=1)
         _check_device(name, self.device)
-        for callback in self.callbacks or ():
-            if not callable(callback):
-                raise ValueError(
-                    f"{name}(callbacks=...) takes functions of (epoch, loss, validation_error); "
-                    f"{callback!r} can't be called."
-                )
+        callbacks = () if self.callbacks is None else self.callbacks
+        if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+            raise ValueError(
+                f"{name}(callbacks={callbacks!r}) must be a list of functions of (epoch, loss, "
+                "validation_error)."
+            )
 
     def _check_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
         name = type(self).__name__
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        y = plain_labels(y)
         check_classification_targets(y)
         weight = None
         if sample_weight is not None:
@@ -227,21 +228,22 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return scale * typical, start / typical
 
     def _given_components(self, parameter: str, components: ArrayLike) -> NDArray[np.float64]:
-        given = np.asarray(components, dtype=np.float64)
-        wanted = (self.n_components or len(given), self.n_features_in_)
-        if given.shape != wanted or not np.isfinite(given).all():
+        given = np.asarray(components)
+        n_components = self.n_components or (len(given) if given.ndim else 1)
+        wanted = (n_components, self.n_features_in_)
+        if given.dtype.kind not in "fiu" or given.shape != wanted or not _is_usable(given):
             raise ValueError(
                 f"{type(self).__name__}({parameter}=...) starts from an array of shape "
-                f"{given.shape}; it has to be finite and of shape (n_components, n_features) = "
-                f"{wanted}."
+                f"{given.shape}; it has to be of shape (n_components, n_features) = {wanted}, "
+                "finite and not all zero."
             )
-        return given
+        return given.astype(np.float64)
 
     def _training_options(self, n_rows: int, n_features: int) -> TrainingOptions:
         batch_size = self.batch_size
         if batch_size == "auto":
             batch_size = int(np.clip(n_rows // 20, 32, 512))
-        pool_size = min(_MAX_POOL_ROWS, _MAX_POOL_ELEMENTS // n_features)
+        pool_size = min(_POOL_ROWS, _MAX_POOL_ELEMENTS // n_features)
         return TrainingOptions(
             n_neighbors=self.n_neighbors,
             batch_size=batch_size,
@@ -271,13 +273,17 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
+def _is_usable(components: NDArray[Any]) -> bool:
+    return bool(np.isfinite(components).all() and components.any())
+
+
 def _weights_of(weight: NDArray[np.float32] | None, rows: NDArray[np.intp]) -> Any:
     return None if weight is None else weight[rows] / weight[rows].mean()
 
 
 def _check_device(name: str, device: Any) -> None:
     try:
-        torch.empty(0, device=device)
+        torch.zeros(1, device=torch.device(device)).item()  # "meta" has no values to give
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ccml._validation import check_count
+from ccml._validation import check_count, check_same_kind_of_label
 from ccml.neighbors._selection import k_smallest
 
 # Working memory: 512 queries meet 8,192 rows at a time, and no temporary is above 32 MB.
@@ -26,8 +26,9 @@ class Neighbors(NamedTuple):
 class ClassIndex:
     """Rows with labels, ready to give each query's nearest rows class by class.
 
-    Distances are squared Euclidean. The search is exact and computes in float64; its working
-    memory doesn't depend on the number of queries or rows.
+    Distances are squared Euclidean. The search compares every row, in float64, and its working
+    memory doesn't depend on the number of queries or rows. Of rows at the same distance at the
+    k-th place, any may be returned.
 
     Parameters
     ----------
@@ -61,8 +62,12 @@ class ClassIndex:
             raise ValueError(
                 f"{len(rows)} rows need as many labels; got labels of shape {y.shape}."
             )
-        if not np.isfinite(rows).all():
-            raise ValueError("ClassIndex got NaN or infinity in its rows; remove or impute them.")
+        norms = np.einsum("ij,ij->i", rows, rows)
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                "ClassIndex got NaN, infinity or a number too large to square in its rows; remove "
+                "or impute them."
+            )
         self.classes, codes = np.unique(y, return_inverse=True)
         self.class_counts: NDArray[np.intp] = np.bincount(codes)
         self._y = y
@@ -71,7 +76,7 @@ class ClassIndex:
         self._places[self._order] = np.arange(len(rows))
         self._starts = np.concatenate([[0], np.cumsum(self.class_counts)])
         self._rows = rows[self._order]
-        self._norms = np.einsum("ij,ij->i", self._rows, self._rows)
+        self._norms = norms[self._order]
 
     @property
     def n_rows(self) -> int:
@@ -91,7 +96,12 @@ class ClassIndex:
     def add(self, X: ArrayLike, y: ArrayLike) -> None:
         """Append rows, of known or new classes; their indices follow those already there."""
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
-        self._check_width(X, "add")
+        self._check_width(X.shape, "add")
+        if y.shape != (len(X),):
+            raise ValueError(f"{len(X)} rows need as many labels; got labels of shape {y.shape}.")
+        if len(X) == 0:
+            return
+        check_same_kind_of_label("ClassIndex.add", y, self._y)
         rows = np.concatenate([self._rows[self._places], X - self._centre])
         self._group(rows, np.concatenate([self._y, y]))
 
@@ -123,8 +133,16 @@ class ClassIndex:
 
         The mean is over as many as the class has, and ``inf`` where it has none.
         """
-        blocks = self.search_blocks(queries, k, exclude_self=exclude_self)
-        return np.concatenate([mean_distances(distances) for distances, _ in blocks])
+        blocks = self.class_distance_blocks(queries, k, exclude_self=exclude_self)
+        return np.concatenate(list(blocks))
+
+    def class_distance_blocks(
+        self, queries: ArrayLike, k: int, *, exclude_self: bool = False
+    ) -> Iterator[NDArray[np.float64]]:
+        """Yield `class_distances` by blocks of queries."""
+        k = min(check_count("ClassIndex", "k", k), int(self.class_counts.max()))
+        for distances, _ in self.search_blocks(queries, k, exclude_self=exclude_self):
+            yield mean_distances(distances)
 
     def search_blocks(
         self, queries: ArrayLike, k: int, *, exclude_self: bool = False
@@ -143,21 +161,22 @@ class ClassIndex:
     def _blocks(
         self, queries: ArrayLike, k: int, starts: NDArray[np.intp], exclude_self: bool
     ) -> Iterator[Neighbors]:
-        k = check_count("ClassIndex.search", "k", k)
-        Q = np.asarray(queries, dtype=np.float64)
-        self._check_width(Q, "search")
-        if not np.isfinite(Q).all():
-            raise ValueError(
-                "ClassIndex got NaN or infinity in its queries; remove or impute them."
-            )
+        k = check_count("ClassIndex", "k", k)
+        Q = np.asarray(queries)
+        self._check_width(Q.shape, "search")
         if exclude_self and len(Q) != self.n_rows:
             raise ValueError(
                 f"exclude_self needs the gallery's own {self.n_rows} rows as queries; got {len(Q)}."
             )
-        widest = min(k, self.n_rows) * max(self.n_features, len(starts) - 1)
+        widest = k * max(self.n_features, len(starts) - 1)
         n_block = int(np.clip(_BLOCK_ELEMENTS // widest, 1, _QUERY_BLOCK))
         for begin in range(0, max(len(Q), 1), n_block):  # no queries: one empty block
-            block = Q[begin : begin + n_block] - self._centre
+            block = Q[begin : begin + n_block].astype(np.float64) - self._centre
+            if not np.isfinite(np.einsum("ij,ij->i", block, block)).all():
+                raise ValueError(
+                    "ClassIndex got NaN, infinity or a number too large to square in its queries; "
+                    "remove or impute them."
+                )
             own = self._places[begin : begin + len(block)] if exclude_self else None
             found = [
                 self._nearest_between(block, int(start), int(stop), k, own)
@@ -208,7 +227,6 @@ class ClassIndex:
         distances = np.einsum("ijk,ijk->ij", difference, difference)
         distances[missing] = np.inf
         places = np.where(missing, -1, places)
-        # Places of one class are in the order of the rows, so they break ties as rows would.
         order = np.lexsort((self._order[places], distances), axis=1)
         padding = ((0, 0), (0, k - places.shape[1]))
         return (
@@ -216,11 +234,11 @@ class ClassIndex:
             np.pad(np.take_along_axis(places, order, 1), padding, constant_values=-1),
         )
 
-    def _check_width(self, X: NDArray[np.float64], verb: str) -> None:
-        if X.ndim != 2 or X.shape[1] != self.n_features:
+    def _check_width(self, shape: tuple[int, ...], verb: str) -> None:
+        if len(shape) != 2 or shape[1] != self.n_features:
             raise ValueError(
                 f"ClassIndex.{verb} needs rows of {self.n_features} features, as in its gallery; "
-                f"got shape {X.shape}."
+                f"got shape {shape}."
             )
 
 

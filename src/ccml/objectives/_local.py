@@ -65,7 +65,7 @@ def local(
     to_same, to_other = mean_squared_distance(embeddings, pool.embeddings, chosen, exists).unbind(1)
     is_query = has_same[:, 0]
     log_probability = torch.nn.functional.logsigmoid(to_other - torch.where(is_query, to_same, 0))
-    return reduce_log_probability(log_probability, is_query, loss, sample_weight)
+    return reduce_log_probability(log_probability, is_query, loss, sample_weight, embeddings)
 
 
 @torch.no_grad()
@@ -85,7 +85,7 @@ def _nearest_same_and_other(
         own_class = grouped.scores[begin:end, first:last]
         values, columns = k_smallest(own_class, k)
         has_same[begin:end] = values != torch.inf
-        same[begin:end] = torch.where((values != torch.inf), columns + first, 0)
+        same[begin:end] = torch.where(values.isfinite(), columns + first, 0)
         own_class.fill_(torch.inf)  # what is left is the other classes
     values, other = k_smallest(grouped.scores, k)
     back = torch.argsort(grouped.query_order)
@@ -93,5 +93,5 @@ def _nearest_same_and_other(
         grouped.pool_order[same][back],
         has_same[back],
         grouped.pool_order[other][back],
-        (values != torch.inf)[back],
+        values.isfinite()[back],
     )

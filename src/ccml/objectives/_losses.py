@@ -9,7 +9,11 @@ LOSSES = ("expected-accuracy", "log-likelihood")
 
 
 def reduce_log_probability(
-    log_probability: Tensor, is_query: Tensor, loss: str, sample_weight: Tensor | None
+    log_probability: Tensor,
+    is_query: Tensor,
+    loss: str,
+    sample_weight: Tensor | None,
+    embeddings: Tensor,
 ) -> Tensor:
     """Average the loss over the points that count as queries, by weight if there are any.
 
@@ -23,4 +27,6 @@ def reduce_log_probability(
     # Points that aren't queries may hold infinities; zero times those would be NaN.
     log_probability = torch.where(is_query, log_probability, 0)
     gain = log_probability.exp() if loss == "expected-accuracy" else log_probability
-    return -(gain * weight).sum() / weight.sum().clamp_min(torch.finfo(gain.dtype).tiny)
+    mean = (gain * weight).sum() / weight.sum().clamp_min(torch.finfo(gain.dtype).tiny)
+    # Nobody chooses a NaN as a neighbour, so it would go unseen.
+    return torch.where(embeddings.isnan().any(), torch.nan, -mean)

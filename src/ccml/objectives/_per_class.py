@@ -44,11 +44,11 @@ def per_class(
     )
     logits = -mean_squared_distance(embeddings, pool.embeddings, chosen, exists)  # (B, C)
     own = logits.gather(1, own_class[:, None]).squeeze(1)
-    is_query = own != -torch.inf
+    is_query = own.isfinite()
     log_probability = torch.where(is_query, own, 0) - torch.logsumexp(
         torch.where(is_query[:, None], logits, 0), 1
     )
-    return reduce_log_probability(log_probability, is_query, loss, sample_weight)
+    return reduce_log_probability(log_probability, is_query, loss, sample_weight, embeddings)
 
 
 @torch.no_grad()
@@ -63,7 +63,7 @@ def _nearest_of_every_class(
     for code, (first, last) in enumerate(bounds):
         values, columns = k_smallest(grouped.scores[:, first:last], k)
         exists[:, code] = values != torch.inf
-        chosen[:, code] = torch.where((values != torch.inf), columns + first, 0)
+        chosen[:, code] = torch.where(values.isfinite(), columns + first, 0)
     own_class = torch.repeat_interleave(
         torch.arange(len(bounds), device=queries.device),
         torch.tensor(grouped.query_starts, device=queries.device).diff(),
