@@ -21,7 +21,8 @@ BENCHMARKS = {
 def main(names: list[str]) -> None:
     if unknown := set(names) - set(BENCHMARKS):
         sys.exit(f"No benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}.")
-    warnings.simplefilter("ignore", ConvergenceWarning)  # the peers' max_iter is part of the task
+    # The peer's max_iter is part of the task.
+    warnings.filterwarnings("ignore", message=".*NCA did not converge", category=ConvergenceWarning)
     for name in names or [name for name in BENCHMARKS if name != "choose"]:
         print(f"\n## {name}\n\n{(BENCHMARKS[name].__doc__ or '').strip()}\n", flush=True)
         try:

@@ -218,9 +218,7 @@ class TestPromises:
         ratios = []
         for half in (0, 1):
             weight = np.where(np.arange(400) // 200 == half, 1.0, 1e-4)
-            model = quick(
-                max_epochs=100, learning_rate=0.1, init="identity", validation_fraction=0
-            )
+            model = quick(max_epochs=100, learning_rate=0.1, init="identity", validation_fraction=0)
             along_x, along_y = np.linalg.norm(model.fit(X, y, weight).components_, axis=0)
             ratios.append(along_x / along_y)
         assert ratios[0] > 2 * ratios[1]

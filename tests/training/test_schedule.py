@@ -32,6 +32,6 @@ def test_equal_errors_are_told_apart_by_the_second_number():
 
 
 def test_nothing_better_leaves_the_start():
-    plateau = Plateau(patience=1, weights="start", score=(0.2, 0.2))
-    plateau.update((0.2, 0.2), "no better")
+    plateau = Plateau(patience=1, weights="start")
+    plateau.update((float("inf"), float("inf")), "no better")
     assert plateau.best_weights == "start"

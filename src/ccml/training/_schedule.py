@@ -11,38 +11,33 @@ _FACTOR = 0.2
 class Plateau:
     """Cut the learning rate when the score stops falling, and stop after the third time.
 
+    A score is a pair of numbers, lower is better: the first decides, and where it is equal the
+    second.
+
     Parameters
     ----------
     patience : int
         Epochs without a better score until the rate is cut.
     weights : object
         The weights at the start.
-    score : pair of float
-        Their score, lower is better. The first number decides; where it is equal, the second.
     tolerance : float
         The second number has to be lower by more than this to be better.
 
     Examples
     --------
     >>> from ccml.training import Plateau
-    >>> plateau = Plateau(patience=2, weights="start", score=(0.5, 0.5))
+    >>> plateau = Plateau(patience=2, weights="start")
     >>> [plateau.update(score, weights="later") for score in ((0.4, 0.3), (0.4, 0.3), (0.4, 0.3))]
     [False, False, True]
     >>> plateau.rate
     0.2
     """
 
-    def __init__(
-        self,
-        patience: int,
-        weights: Any,
-        score: Score = (float("inf"), float("inf")),
-        tolerance: float = 0.0,
-    ) -> None:
+    def __init__(self, patience: int, weights: Any, tolerance: float = 0.0) -> None:
         self.patience = patience
         self.tolerance = tolerance
         self.best_weights = weights
-        self.best_score = score
+        self.best_score: Score = (float("inf"), float("inf"))
         self.rate = 1.0  # factor on the learning rate
         self.stopped = False
         self._cuts = 0
