@@ -3,6 +3,7 @@
 Without a name, all but ``choose``, which shows how settings were chosen and takes half an hour.
 """
 
+import inspect
 import sys
 import warnings
 
@@ -24,7 +25,7 @@ def main(names: list[str]) -> None:
     # The peer's max_iter is part of the task.
     warnings.filterwarnings("ignore", message=".*NCA did not converge", category=ConvergenceWarning)
     for name in names or [name for name in BENCHMARKS if name != "choose"]:
-        print(f"\n## {name}\n\n{(BENCHMARKS[name].__doc__ or '').strip()}\n", flush=True)
+        print(f"\n## {name}\n\n{inspect.getdoc(BENCHMARKS[name])}\n", flush=True)
         try:
             BENCHMARKS[name]()
         except FileNotFoundError as error:  # the data isn't here and can't be fetched

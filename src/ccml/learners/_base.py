@@ -70,7 +70,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @abstractmethod
     def _objective(self) -> Callable[..., Tensor]:
-        """Check the parameters of the objective and return it, for `ccml.training.train`."""
+        """Check the parameters that only this learner has; return what `train` is to minimise."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
@@ -87,8 +87,8 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         -------
         self
         """
-        objective = self._objective()
         self._check_parameters()
+        objective = self._objective()
         X, y, weight = self._check_data(X, y, sample_weight)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         classes = np.unique(y, return_inverse=True)[1]
@@ -220,7 +220,9 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             if isinstance(self.init, str):
                 n_components = self.n_components or min(X.shape[1], _MAX_COMPONENTS)
                 start = INITS[self.init](X, classes, n_components, rng)
-                start[:, X.std(axis=0) == 0] = 0  # nothing is known of a constant column
+                varies = X.std(axis=0) > 0
+                if varies.any():
+                    start[:, ~varies] = 0  # nothing is known of a constant column
             else:
                 start = self._given_components("init", self.init) / scale
             start *= neighbour_scale(start, X, classes, _SCALE_NEIGHBORS, rng)

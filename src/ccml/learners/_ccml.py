@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ccml import objectives
-from ccml._validation import check_count, check_option
+from ccml._validation import check_option
 from ccml.learners._base import MetricLearner
 from ccml.training import Callback
 
@@ -137,5 +137,4 @@ class CCML(MetricLearner):
     def _objective(self) -> Callable[..., Tensor]:
         check_option("CCML", "objective", self.objective, _OBJECTIVES)
         check_option("CCML", "loss", self.loss, objectives.LOSSES)
-        n_neighbors = check_count("CCML", "n_neighbors", self.n_neighbors)
-        return partial(_OBJECTIVES[self.objective], n_neighbors=n_neighbors, loss=self.loss)
+        return partial(_OBJECTIVES[self.objective], n_neighbors=self.n_neighbors, loss=self.loss)
