@@ -74,7 +74,7 @@ def _complain(sentence: str) -> None:
 def _print_table1(names: list[str]) -> None:
     from ccml.experiments import table1
 
-    table = Table(title="Table I: classification error in percent (mean ± deviation over seeds)")
+    table = Table(title="Table I: error in percent, mean ± deviation over seeds")
     for heading in ("data set", "metric"):
         table.add_column(heading)
     for heading in ("KNN", "paper", "CCKNN", "paper"):
