@@ -30,7 +30,7 @@ format: $(INSTALLED)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED)  ## speed and memory beside the peers, as ratios (about 15 minutes)
+bench: $(INSTALLED)  ## speed and memory beside the peers, as ratios (half an hour)
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment and all caches

@@ -1,6 +1,6 @@
 """Run the benchmarks: ``python -m benchmarks [speed] [memory] [defaults] [choose]``.
 
-Without a name, all but ``choose``, which shows how settings were chosen and takes half an hour.
+Without a name, all but ``choose``, which compares settings on validation rows and takes long.
 """
 
 import inspect
