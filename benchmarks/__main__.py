@@ -1,6 +1,6 @@
-"""Run the benchmarks: ``python -m benchmarks [speed] [memory] [defaults] [choose]``.
+"""Run the benchmarks: ``python -m benchmarks [search] [growth] [speed] ...``.
 
-Without a name, all but ``choose``, which compares settings on validation rows and takes long.
+Without a name all but ``choose``, which compares settings on validation rows and takes long.
 """
 
 import inspect
@@ -9,9 +9,11 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import choose, defaults, memory, speed
+from benchmarks import choose, defaults, growth, memory, search, speed
 
 BENCHMARKS = {
+    "search": search.run,
+    "growth": growth.run,
     "speed": speed.run,
     "memory": memory.run,
     "defaults": defaults.run,

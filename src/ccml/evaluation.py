@@ -61,11 +61,8 @@ def ccknn_error(
     0.0
     """
     problem = _Problem(gallery, gallery_labels, queries, query_labels)
-    blocks = problem.index.class_distance_blocks(
-        problem.queries, n_neighbors, exclude_self=problem.leave_one_out
-    )
-    chosen = np.concatenate([distances.argmin(axis=1) for distances in blocks])
-    return float(np.mean(chosen != problem.truth))
+    chosen = problem.index.predict(problem.queries, n_neighbors, exclude_self=problem.leave_one_out)
+    return float(np.mean(np.searchsorted(problem.index.classes, chosen) != problem.truth))
 
 
 def ndcg(

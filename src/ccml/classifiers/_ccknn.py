@@ -124,6 +124,10 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each row of ``X``; of equally near classes, the first."""
+        if self.rule == "sum":
+            X = self._check_queries(X)
+            self._check_parameters()
+            return self.index_.predict(X, self.n_neighbors)
         best = [scores.argmax(axis=1) for scores in self._score_blocks(X)]
         return self.classes_[np.concatenate(best)]
 

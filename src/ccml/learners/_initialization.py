@@ -30,8 +30,8 @@ def column_scale(X: Matrix, y: Classes, k: int, rng: np.random.Generator) -> Mat
     errors = []
     for scale in (together, standardise):
         index = ClassIndex(X[sample] * scale, y[sample])
-        distances = index.class_distances(X[sample] * scale, k, exclude_self=True)
-        errors.append(np.mean(index.classes[distances.argmin(axis=1)] != y[sample]))
+        chosen = index.predict(X[sample] * scale, k, exclude_self=True)
+        errors.append(np.mean(chosen != y[sample]))
     return together if errors[0] <= errors[1] else standardise
 
 

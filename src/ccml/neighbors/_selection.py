@@ -1,4 +1,4 @@
-"""The k smallest entries of every row of a matrix, without sorting it."""
+"""Of rows of numbers: the k smallest, without sorting, and the mean of those that exist."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,3 +31,11 @@ def k_smallest(values: NDArray[np.float64], k: int) -> NDArray[np.intp]:
     )
     chosen = k_smallest(np.take_along_axis(values, candidates, axis=1), k)
     return np.take_along_axis(candidates, chosen, axis=1)
+
+
+def mean_distances(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the last axis of those neighbours that exist; ``inf`` where none does."""
+    exists = np.isfinite(distances)
+    total = np.where(exists, distances, 0).sum(axis=-1)
+    count = exists.sum(axis=-1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.inf)

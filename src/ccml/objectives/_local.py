@@ -5,12 +5,8 @@ from torch import Tensor
 
 from ccml._validation import check_count
 from ccml.objectives._losses import reduce_log_probability
-from ccml.objectives._neighbors import (
-    Pool,
-    k_smallest,
-    mean_squared_distance,
-    score_by_class,
-)
+from ccml.objectives._neighbors import mean_squared_distance
+from ccml.objectives._search import Pool, search_pool
 
 
 def local(
@@ -58,40 +54,10 @@ def local(
     check_count("objective", "n_neighbors", n_neighbors)
     if pool is None:
         pool = Pool(embeddings, labels, torch.arange(len(labels), device=labels.device))
-    same, has_same, other, has_other = _nearest_same_and_other(
-        embeddings.detach(), labels, pool, n_neighbors
-    )
-    chosen, exists = torch.stack([same, other], 1), torch.stack([has_same, has_other], 1)
-    to_same, to_other = mean_squared_distance(embeddings, pool.embeddings, chosen, exists).unbind(1)
-    is_query = has_same[:, 0]
+    found = search_pool(embeddings, labels, pool, n_neighbors, per_class=False)
+    to_same, to_other = mean_squared_distance(
+        embeddings, pool.embeddings, found.rows, found.exists
+    ).unbind(1)
+    is_query = found.exists[:, 0, 0]
     log_probability = torch.nn.functional.logsigmoid(to_other - torch.where(is_query, to_same, 0))
     return reduce_log_probability(log_probability, is_query, loss, sample_weight, embeddings)
-
-
-@torch.no_grad()
-def _nearest_same_and_other(
-    queries: Tensor, labels: Tensor, pool: Pool, k: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Rows of the pool, (B, k), and whether they exist: of the query's class, and of the rest."""
-    grouped = score_by_class(queries, labels, pool)
-    same = torch.zeros(len(queries), k, dtype=torch.long, device=queries.device)
-    has_same = torch.zeros_like(same, dtype=torch.bool)
-    for code, (begin, end) in enumerate(
-        zip(grouped.query_starts[:-1], grouped.query_starts[1:], strict=True)
-    ):
-        if begin == end:
-            continue
-        first, last = grouped.pool_starts[code], grouped.pool_starts[code + 1]
-        own_class = grouped.scores[begin:end, first:last]
-        values, columns = k_smallest(own_class, k)
-        has_same[begin:end] = values != torch.inf
-        same[begin:end] = torch.where(values.isfinite(), columns + first, 0)
-        own_class.fill_(torch.inf)  # what is left is the other classes
-    values, other = k_smallest(grouped.scores, k)
-    back = torch.argsort(grouped.query_order)
-    return (
-        grouped.pool_order[same][back],
-        has_same[back],
-        grouped.pool_order[other][back],
-        values.isfinite()[back],
-    )

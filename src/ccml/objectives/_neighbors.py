@@ -1,96 +1,14 @@
-"""Neighbours first, gradient after: the search is outside the graph, the chosen pairs are in it.
+"""Squared distances of chosen pairs, in the graph.
 
-The selection has zero gradient almost everywhere, so this is exact.
+The search is outside of it: the selection has zero gradient almost everywhere, so this is exact.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-_FOLDS = 16
 _GATHERED = 2**22  # elements of the largest temporary in `_SquaredDistances`
-
-
-class Pool(NamedTuple):
-    """The rows among which neighbours are looked for."""
-
-    embeddings: Tensor  # (P, d); gradients flow into it if it has any
-    labels: Tensor  # (P,)
-    rows: Tensor  # (B,): where each query stands in the pool (-1: it doesn't)
-
-
-class Grouped(NamedTuple):
-    """Scores of queries against a pool, both sorted by class, and the way back."""
-
-    scores: Tensor  # (B, P): squared distance less the query's norm; inf for the query itself
-    query_order: Tensor  # (B,)
-    pool_order: Tensor  # (P,)
-    query_starts: list[int]  # class c has the queries query_starts[c] to query_starts[c + 1]
-    pool_starts: list[int]
-
-
-@torch.no_grad()
-def score_by_class(queries: Tensor, labels: Tensor, pool: Pool) -> Grouped:
-    """Compare every query with the pool and put both in the order of their classes.
-
-    Sorted, a class is a slice: nothing needs a mask of the size of the scores.
-    """
-    classes, codes = torch.unique(torch.cat([labels, pool.labels]), return_inverse=True)
-    query_codes, pool_codes = codes[: len(labels)], codes[len(labels) :]
-    query_order = torch.argsort(query_codes, stable=True)
-    pool_order = torch.argsort(pool_codes, stable=True)
-    centre = pool.embeddings.mean(0)  # ||x||^2 - 2qx cancels far from the origin
-    rows = pool.embeddings[pool_order] - centre
-    scores = torch.addmm(
-        rows.square().sum(1)[None], queries[query_order] - centre, rows.T, alpha=-2
-    )
-    place = torch.empty_like(pool_order)
-    place[pool_order] = torch.arange(len(place), device=place.device)
-    own = pool.rows[query_order]
-    present = own >= 0
-    scores[present.nonzero().squeeze(1), place[own[present]]] = torch.inf
-    return Grouped(
-        scores,
-        query_order,
-        pool_order,
-        _starts(query_codes, len(classes)),
-        _starts(pool_codes, len(classes)),
-    )
-
-
-def _starts(codes: Tensor, n_classes: int) -> list[int]:
-    starts: list[int] = torch.bincount(codes, minlength=n_classes).cumsum(0).tolist()
-    return [0, *starts]
-
-
-def k_smallest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the ``k`` smallest of every row and their columns; inf and 0 where there are fewer.
-
-    Wide rows are folded first: their k smallest entries lie in at most k columns of the folded
-    minima, which are several times cheaper to select from.
-    """
-    n_rows, n_columns = scores.shape
-    if n_columns < k:
-        values, columns = k_smallest(scores, n_columns) if n_columns else (scores, scores.long())
-        padding = (0, k - n_columns)
-        return (
-            torch.nn.functional.pad(values, padding, value=torch.inf),
-            torch.nn.functional.pad(columns, padding),
-        )
-    if n_columns < 4 * _FOLDS * k:
-        found = scores.topk(k, largest=False)
-        return found.values, found.indices
-    width = n_columns // _FOLDS
-    minima = scores[:, : _FOLDS * width].unflatten(1, (_FOLDS, width)).amin(1)
-    folded = minima.topk(k, largest=False, sorted=False).indices  # (n_rows, k)
-    fold_starts = width * torch.arange(_FOLDS, device=scores.device)
-    left_over = torch.arange(_FOLDS * width, n_columns, device=scores.device)
-    candidates = torch.cat(
-        [(folded[:, None] + fold_starts[:, None]).flatten(1), left_over.expand(n_rows, -1)], 1
-    )
-    found = scores.gather(1, candidates).topk(k, largest=False)
-    return found.values, candidates.gather(1, found.indices)
 
 
 class _SquaredDistances(torch.autograd.Function):

@@ -5,12 +5,8 @@ from torch import Tensor
 
 from ccml._validation import check_count
 from ccml.objectives._losses import reduce_log_probability
-from ccml.objectives._neighbors import (
-    Pool,
-    k_smallest,
-    mean_squared_distance,
-    score_by_class,
-)
+from ccml.objectives._neighbors import mean_squared_distance
+from ccml.objectives._search import Pool, search_pool
 
 
 def per_class(
@@ -39,34 +35,11 @@ def per_class(
     check_count("objective", "n_neighbors", n_neighbors)
     if pool is None:
         pool = Pool(embeddings, labels, torch.arange(len(labels), device=labels.device))
-    chosen, exists, own_class = _nearest_of_every_class(
-        embeddings.detach(), labels, pool, n_neighbors
-    )
-    logits = -mean_squared_distance(embeddings, pool.embeddings, chosen, exists)  # (B, C)
-    own = logits.gather(1, own_class[:, None]).squeeze(1)
+    found = search_pool(embeddings, labels, pool, n_neighbors, per_class=True)
+    logits = -mean_squared_distance(embeddings, pool.embeddings, found.rows, found.exists)  # (B, C)
+    own = logits.gather(1, found.own_class[:, None]).squeeze(1)
     is_query = own.isfinite()
     log_probability = torch.where(is_query, own, 0) - torch.logsumexp(
         torch.where(is_query[:, None], logits, 0), 1
     )
     return reduce_log_probability(log_probability, is_query, loss, sample_weight, embeddings)
-
-
-@torch.no_grad()
-def _nearest_of_every_class(
-    queries: Tensor, labels: Tensor, pool: Pool, k: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of the pool and whether they exist, (B, C, k), and each query's own class, (B,)."""
-    grouped = score_by_class(queries, labels, pool)
-    bounds = list(zip(grouped.pool_starts[:-1], grouped.pool_starts[1:], strict=True))
-    chosen = torch.zeros(len(queries), len(bounds), k, dtype=torch.long, device=queries.device)
-    exists = torch.zeros_like(chosen, dtype=torch.bool)
-    for code, (first, last) in enumerate(bounds):
-        values, columns = k_smallest(grouped.scores[:, first:last], k)
-        exists[:, code] = values != torch.inf
-        chosen[:, code] = torch.where(values.isfinite(), columns + first, 0)
-    own_class = torch.repeat_interleave(
-        torch.arange(len(bounds), device=queries.device),
-        torch.tensor(grouped.query_starts, device=queries.device).diff(),
-    )
-    back = torch.argsort(grouped.query_order)
-    return grouped.pool_order[chosen][back], exists[back], own_class[back]

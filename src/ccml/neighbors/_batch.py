@@ -1,0 +1,87 @@
+"""Neighbours within a batch: rows that move with every step, so that no index pays."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccml.neighbors._slots import GROUP, LEAF
+
+_SIZE = GROUP * LEAF
+
+
+def search_batch(
+    queries: NDArray[Any],
+    rows: NDArray[Any],
+    codes: NDArray[np.intp],
+    own: NDArray[np.intp],
+    n_classes: int,
+    k: int,
+    *,
+    query_codes: NDArray[np.intp] | None = None,
+) -> NDArray[np.intp]:
+    """Find the ``k`` nearest rows of every class, or of the query's own and of all others.
+
+    Exact, as `ClassIndex` is, but only compiled: where `backend` is "numba".
+
+    Parameters
+    ----------
+    queries, rows : arrays of shape (n, d) and (m, d)
+        Finite numbers.
+    codes : array of shape (m,)
+        The classes of the rows, from 0 to ``n_classes`` - 1.
+    own : array of shape (n,)
+        The row that each query is itself, which isn't its neighbour; -1 for none.
+    n_classes, k : int
+    query_codes : array of shape (n,), optional
+        The classes of the queries, where only own and other are to be told apart.
+
+    Returns
+    -------
+    array of shape (n, n_classes, k), or (n, 2, k)
+        Indices of rows, -1 where there are fewer.
+    """
+    from ccml.neighbors import _compiled  # numba takes half a second to import
+
+    order = np.argsort(codes, kind="stable")
+    padding = -len(rows) % _SIZE
+    row = np.pad(order, (0, padding), constant_values=-1)
+    numbers = np.pad(codes[order], (0, padding), constant_values=-1)
+    rows = rows[order]
+    slot_of = np.append(np.argsort(order), -1)  # -1 stays -1
+    centre = rows.mean(axis=0)
+    right = np.zeros((rows.shape[1], len(row)), dtype=np.float32)
+    right[:, : len(rows)] = (rows - centre).T
+    left = (queries - centre).astype(np.float32)
+    # Products of lengths up to one can't overflow.
+    longest = max(float(np.abs(right).max()), float(np.abs(left).max(initial=0)))
+    scale = 1 / (longest * np.sqrt(len(right))) if longest > 0 else 1.0
+    right *= np.float32(scale)
+    left *= np.float32(scale)
+    points = queries.astype(np.float64)
+    n_ranges = n_classes if query_codes is None else 2
+    distances = np.full((len(queries), n_ranges, k), np.inf)
+    indices = np.full(distances.shape, -1, dtype=np.intp)
+    groups = [slice(first, first + _SIZE) for first in range(0, len(row), _SIZE)]
+    rights = [
+        _compiled.Right.of(here.start, right[:, here], row[here], numbers[here]) for here in groups
+    ]
+
+    def task(part: slice) -> None:
+        splits = None if query_codes is None else query_codes[part]
+        _compiled.sift_products(
+            left[part],
+            rights,
+            rows,
+            row,
+            points[part],
+            slot_of[own[part]],
+            scale,
+            distances[part],
+            indices[part],
+            splits,
+        )
+
+    with _compiled.Threads() as threads:
+        threads.run(task, len(queries), _compiled.PRODUCT_QUERIES)
+    return indices

@@ -1,0 +1,209 @@
+"""How the rows of a gallery lie in memory: class by class, neighbours together, axes first.
+
+Distances survive a rotation. On the gallery's principal axes the first few coordinates hold most
+of a distance, so a sum over them is a lower bound that rules out nearly every row. Rows live in
+numbered slots. LEAF slots make a leaf, whose rows are near one another; GROUP leaves make a group.
+A box on the first AXES axes surrounds each leaf and each group.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+AXES = 8  # per chunk of the table: as many as the box has, and a kernel adds up at a time
+LEAF = 64
+GROUP = 16
+_MOST_AXES = 128
+# Where an empty slot is, on a scale on which the gallery has radius one.
+_NOWHERE = np.float32(1e12)
+_SAMPLE = 4096  # rows that choose the axes; any rotation is right, a good one is fast
+_BLOCK = 2**22  # elements of a float64 temporary
+
+
+class Slots(NamedTuple):
+    """The arrays that the kernels read."""
+
+    rows: NDArray[Any]  # (slots, features): the original coordinates
+    row: NDArray[np.intp]  # (slots,): index of the row that is there, -1 for none
+    code: NDArray[np.intp]  # (slots,): its class
+    begin: NDArray[np.intp]  # (classes,): a class has the slots from begin to end
+    end: NDArray[np.intp]
+    room: NDArray[np.intp]  # (classes,): up to where it may grow
+    table: NDArray[np.float32]  # (axes / AXES, leaves, AXES, LEAF): rotated and scaled
+    low: NDArray[np.float32]  # (groups, AXES, GROUP): boxes around leaves
+    high: NDArray[np.float32]
+    group_low: NDArray[np.float32]  # (AXES, groups)
+    group_high: NDArray[np.float32]
+    centres: NDArray[np.float32]  # (groups, axes): means of the groups' rows
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rotation onto the principal axes, and the scale on which the rows have radius one."""
+
+    centre: NDArray[np.float64]
+    axes: NDArray[np.float64]  # (features, axes)
+    scale: float
+
+    @classmethod
+    def of(cls, X: NDArray[Any]) -> "Frame":
+        """Choose the frame for the rows ``X``."""
+        centre = X.mean(axis=0, dtype=np.float64)
+        sample = X[:: -(-len(X) // _SAMPLE)] - centre
+        n_features = X.shape[1]
+        # The smaller of the two products; the second gives only the axes that the sample spans.
+        if n_features <= len(sample):
+            axes = np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
+        else:
+            axes = np.linalg.qr(sample.T @ np.linalg.eigh(sample @ sample.T)[1][:, ::-1])[0]
+        radius = max(
+            float(np.sqrt(np.einsum("ij,ij->i", block, block).max()))
+            for block in (X[rows] - centre for rows in _blocks(len(X), n_features))
+        )
+        return cls(centre, axes[:, :_MOST_AXES], 1 / radius if radius > 0 else 1.0)
+
+    @property
+    def n_axes(self) -> int:
+        """How many axes the table has: a multiple of `AXES`, padded with zeros."""
+        return -(-self.axes.shape[1] // AXES) * AXES
+
+    def coordinates(self, X: NDArray[Any], n_axes: int | None = None) -> NDArray[np.float32]:
+        """Return rows on the first axes; what is far beyond the gallery is moved nearer.
+
+        Moving a query nearer keeps its distances lower bounds, and float32 from overflowing.
+        """
+        axes = self.axes[:, :n_axes]
+        found = np.zeros((len(X), n_axes or self.n_axes), dtype=np.float32)
+        for rows in _blocks(len(X), X.shape[1]):
+            rotated = (X[rows] - self.centre) @ axes
+            found[rows, : axes.shape[1]] = np.clip(rotated * self.scale, -1e9, 1e9)
+        return found
+
+    def unrotated(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Return all features of rows around the centre, on the table's scale."""
+        return np.clip((X - self.centre) * self.scale, -1e9, 1e9).astype(np.float32)
+
+    def lengths(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the distances of rows from the centre, on the table's scale."""
+        found = np.empty(len(X))
+        for rows in _blocks(len(X), X.shape[1]):
+            found[rows] = np.linalg.norm(X[rows] - self.centre, axis=1)
+        return found * self.scale
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Rows in their slots."""
+
+    slots: Slots
+    frame: Frame
+    radius: float  # of the rows, on the table's scale
+
+
+def fill(X: NDArray[Any], codes: NDArray[np.intp], frame: Frame, *, spare: float = 0.0) -> Slots:
+    """Lay out rows with class codes 0, 1, ...; leave each class ``spare`` of its size free."""
+    counts = np.bincount(codes)
+    begin, end, room = (np.empty_like(counts) for _ in range(3))
+    places = np.empty(len(X), dtype=np.intp)  # row -> slot
+    rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+    near = frame.coordinates(X, AXES)
+    means = np.stack([near[rows].mean(axis=0) for rows in rows_of])
+    n_slots = 0
+    # Small classes share leaves, so classes that are near one another lie side by side.
+    for code in neighbours_together(means):
+        rows = rows_of[code][neighbours_together(near[rows_of[code]])]
+        begin[code], end[code] = n_slots, n_slots + len(rows)
+        places[rows] = np.arange(begin[code], end[code])
+        n_slots = room[code] = int(end[code]) + math.ceil(spare * len(rows))
+    n_groups = -(-math.ceil(n_slots * (1 + spare)) // (GROUP * LEAF))
+    slots = Slots(
+        rows=np.zeros((n_groups * GROUP * LEAF, X.shape[1]), dtype=X.dtype),
+        row=np.full(n_groups * GROUP * LEAF, -1, dtype=np.intp),
+        code=np.full(n_groups * GROUP * LEAF, -1, dtype=np.intp),
+        begin=begin,
+        end=end,
+        room=room,
+        table=np.full((frame.n_axes // AXES, n_groups * GROUP, AXES, LEAF), _NOWHERE),
+        low=np.full((n_groups, AXES, GROUP), _NOWHERE),
+        high=np.full((n_groups, AXES, GROUP), -_NOWHERE),
+        group_low=np.full((AXES, n_groups), _NOWHERE),
+        group_high=np.full((AXES, n_groups), -_NOWHERE),
+        centres=np.full((n_groups, frame.n_axes), _NOWHERE),
+    )
+    order = np.argsort(places)
+    for block in _blocks(len(X), X.shape[1]):
+        rows = order[block]
+        put(slots, frame, places[rows], X[rows], rows, codes[rows])
+    return slots
+
+
+def put(
+    slots: Slots,
+    frame: Frame,
+    places: NDArray[np.intp],
+    X: NDArray[Any],
+    rows: NDArray[np.intp],
+    codes: NDArray[np.intp],
+) -> None:
+    """Write rows into free slots."""
+    slots.rows[places] = X
+    slots.row[places] = rows
+    slots.code[places] = codes
+    chunks = frame.coordinates(X).reshape(len(X), -1, AXES)
+    for chunk in range(len(slots.table)):
+        slots.table[chunk, places // LEAF, :, places % LEAF] = chunks[:, chunk]
+    _surround(slots, np.unique(places // LEAF))
+
+
+def clear(slots: Slots, places: NDArray[np.intp]) -> None:
+    """Empty slots."""
+    slots.row[places] = -1
+    for chunk in range(len(slots.table)):
+        slots.table[chunk, places // LEAF, :, places % LEAF] = _NOWHERE
+    _surround(slots, np.unique(places // LEAF))
+
+
+def _surround(slots: Slots, leaves: NDArray[np.intp]) -> None:
+    """Fit the boxes to what these leaves hold now."""
+    inside = slots.table[0, leaves]  # (n, AXES, LEAF)
+    slots.low[leaves // GROUP, :, leaves % GROUP] = inside.min(axis=2)
+    inside[inside == _NOWHERE] = -_NOWHERE
+    slots.high[leaves // GROUP, :, leaves % GROUP] = inside.max(axis=2)
+    groups = np.unique(leaves // GROUP)
+    slots.group_low[:, groups] = slots.low[groups].min(axis=2).T
+    slots.group_high[:, groups] = slots.high[groups].max(axis=2).T
+    for group in groups:
+        inside = slots.row[group * GROUP * LEAF : (group + 1) * GROUP * LEAF] >= 0
+        if inside.any():
+            slots.centres[group] = group_columns(slots, group)[:, inside].mean(axis=1)
+
+
+def group_columns(slots: Slots, group: int, n_axes: int | None = None) -> NDArray[np.float32]:
+    """Return a group's part of the table as a matrix, (axes, GROUP * LEAF)."""
+    n_chunks = None if n_axes is None else n_axes // AXES
+    part = slots.table[:n_chunks, group * GROUP : (group + 1) * GROUP]
+    return part.transpose(0, 2, 1, 3).reshape(-1, GROUP * LEAF)
+
+
+def neighbours_together(points: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
+    """Order points so that runs of `LEAF` are near one another: halve along the widest axis."""
+    order, todo = np.arange(len(points)), [(0, len(points))]
+    while todo:
+        start, stop = todo.pop()
+        if stop - start <= LEAF:
+            continue
+        part = order[start:stop]
+        axis = points[part].var(axis=0).argmax()
+        half = -(-(stop - start) // (2 * LEAF)) * LEAF
+        half = half if half < stop - start else LEAF
+        order[start:stop] = part[np.argpartition(points[part, axis], half)]
+        todo += [(start, start + half), (start + half, stop)]
+    return order
+
+
+def _blocks(n_rows: int, n_features: int) -> list[slice]:
+    size = max(1, _BLOCK // max(1, n_features))
+    return [slice(begin, begin + size) for begin in range(0, n_rows, size)]

@@ -1,0 +1,24 @@
+"""Every way to search, forced in turn."""
+
+import pytest
+
+from ccml.neighbors import _compiled
+
+WAYS = {
+    "by bounds": lambda gallery, *rest: 0,
+    "by products": lambda gallery, *rest: min(8, gallery.frame.n_axes),
+    "by products of all features": lambda gallery, *rest: max(
+        gallery.slots.rows.shape[1], gallery.frame.n_axes + 1
+    ),
+}
+
+
+@pytest.fixture(params=[*WAYS, "in numpy", "as it chooses"])
+def way(request, monkeypatch):
+    if request.param == "in numpy":
+        monkeypatch.setenv("CCML_NUMBA", "0")
+    elif request.param in WAYS:
+        monkeypatch.setattr(_compiled, "_ALONE", 1)
+        monkeypatch.setattr(_compiled, "_cost", lambda *work: float("inf"))
+        monkeypatch.setattr(_compiled, "_plan", WAYS[request.param])
+    return request.param
