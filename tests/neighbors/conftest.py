@@ -7,9 +7,8 @@ from ccml.neighbors import _compiled
 WAYS = {
     "by bounds": lambda gallery, *rest: 0,
     "by products": lambda gallery, *rest: min(8, gallery.frame.n_axes),
-    "by products of all features": lambda gallery, *rest: max(
-        gallery.slots.rows.shape[1], gallery.frame.n_axes + 1
-    ),
+    "by products on all axes": lambda gallery, *rest: gallery.frame.n_axes,
+    "by products of all features": lambda gallery, *rest: _compiled.ALL_FEATURES,
 }
 
 

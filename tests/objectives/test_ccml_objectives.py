@@ -262,3 +262,18 @@ def test_float32_gradients_far_from_the_origin(points, name):
         return torch.autograd.grad(OBJECTIVES[name](z, torch.tensor(y), 3), z)[0].double()
 
     torch.testing.assert_close(gradient(far), gradient(far.double()), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", [objectives.local, objectives.per_class])
+def test_torch_finds_the_same_neighbours_as_the_compiled_search(objective, monkeypatch):
+    """Elsewhere than on the CPU, and where numba is off, torch searches."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(300, 6, generator=generator, requires_grad=True)
+    labels = torch.randint(5, (300,), generator=generator)
+    results = []
+    for switch in ("1", "0"):
+        monkeypatch.setenv("CCML_NUMBA", switch)
+        loss = objective(z, labels, 4)
+        results.append((loss, *torch.autograd.grad(loss, z)))
+    for compiled, plain in zip(*results, strict=True):
+        torch.testing.assert_close(compiled, plain)

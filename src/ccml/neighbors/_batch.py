@@ -63,24 +63,17 @@ def search_batch(
     distances = np.full((len(queries), n_ranges, k), np.inf)
     indices = np.full(distances.shape, -1, dtype=np.intp)
     groups = [slice(first, first + _SIZE) for first in range(0, len(row), _SIZE)]
-    rights = [
-        _compiled.Right.of(here.start, right[:, here], row[here], numbers[here]) for here in groups
-    ]
+    rights = [_compiled.Right.of_columns(here.start, right[:, here], row[here]) for here in groups]
+    runs = [_compiled.Runs.of(numbers[here]) for here in groups]
 
     def task(part: slice) -> None:
-        splits = None if query_codes is None else query_codes[part]
-        _compiled.sift_products(
-            left[part],
-            rights,
-            rows,
-            row,
-            points[part],
-            slot_of[own[part]],
-            scale,
-            distances[part],
-            indices[part],
-            splits,
-        )
+        mine = _compiled.Left.of_rows(left[part], left[part].mean(axis=0))
+        splits = {} if query_codes is None else {"splits": query_codes[part]}
+        for group, here in zip(rights, runs, strict=True):
+            _compiled.sift(
+                mine, group, here, rows, row, points[part], slot_of[own[part]], scale,
+                distances[part], indices[part], **splits,
+            )  # fmt: skip
 
     with _compiled.Threads() as threads:
         threads.run(task, len(queries), _compiled.PRODUCT_QUERIES)

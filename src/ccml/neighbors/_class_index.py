@@ -328,7 +328,7 @@ def _check_labels(X: NDArray[Any], y: NDArray[Any]) -> None:
 
 def _check_finite(X: NDArray[Any], what: str) -> None:
     # Squares of differences of anything larger could overflow in their sum.
-    if not (float(np.abs(X).max(initial=0)) < 1e150):
+    if not max(float(X.max(initial=0)), -float(X.min(initial=0))) < 1e150:
         raise ValueError(
             f"ClassIndex got NaN, infinity or a number too large to square in its {what}; remove "
             "or impute them."

@@ -6,12 +6,12 @@ only at what that doesn't rule out; they are faster where little can be skipped,
 nearest rows of every class are wanted. Both are exact. A few queries tell which is cheaper.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numba
 import numpy as np
@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ccml.neighbors import _kernels
-from ccml.neighbors._selection import mean_distances
 from ccml.neighbors._slots import AXES, GROUP, LEAF, Gallery, group_columns
 
 _TASK = 256  # queries a thread takes at a time
 _ALONE = 64  # fewer queries than this aren't worth a thread, nor a plan
 PRODUCT_QUERIES = 512  # that a thread multiplies at a time
+ALL_FEATURES = 2**30  # instead of a number of axes
 _NO_SPLITS = np.empty(0, dtype=np.intp)
-_HEAP_ELEMENTS = 2**22  # distances kept while predicting by products
 _PROBES = 512  # slots on which a plan counts what a product would leave
 
 # Nanoseconds on one core, measured with AVX-512 at 3 GHz; only their ratios matter.
@@ -38,7 +37,7 @@ def _exact_cost(n_features: int) -> float:
     return 15 + 0.35 * n_features
 
 
-def _product_cost(n_axes: NDArray[np.intp] | int) -> Any:
+def _product_cost(n_axes: int) -> float:
     return 0.25 + 0.018 * n_axes + _SIFTED
 
 
@@ -93,7 +92,7 @@ class Queries:
     points: NDArray[np.float64]  # (n, features)
     coordinates: NDArray[np.float32]  # (n, axes)
     blurs: NDArray[np.float64]  # (n,): what rounding can hide of a length
-    homes: NDArray[np.intp]  # (n,): the group with the nearest centre
+    homes: NDArray[np.intp]  # (n,): a slot near which, and of whose class, there is much
     own: NDArray[np.intp]  # (n,): the slot that is the query itself, or -1
 
     @classmethod
@@ -101,15 +100,16 @@ class Queries:
         cls, threads: Threads, gallery: Gallery, Q: NDArray[Any], own: NDArray[np.intp]
     ) -> "Queries":
         """Rotate and sort queries for a gallery."""
-        frame, centres = gallery.frame, gallery.slots.centres
-        offsets = np.einsum("ij,ij->i", centres, centres) / 2
+        frame, anchors = gallery.frame, gallery.slots.anchors
+        offsets = np.einsum("ij,ij->i", anchors, anchors) / 2
         coordinates = np.empty((len(Q), frame.n_axes), dtype=np.float32)
         blurs, homes = np.empty(len(Q)), np.empty(len(Q), dtype=np.intp)
 
         def task(part: slice) -> None:
             coordinates[part] = frame.coordinates(Q[part])
             blurs[part] = 2.0**-23 * (frame.lengths(Q[part]) + gallery.radius)
-            homes[part] = (coordinates[part] @ centres.T - offsets).argmax(axis=1)
+            nearest = (coordinates[part] @ anchors.T - offsets).argmax(axis=1)
+            homes[part] = gallery.slots.anchor_slot[nearest]
 
         threads.run(task, len(Q))
         order = np.argsort(homes, kind="stable")
@@ -161,8 +161,11 @@ def search(
     ranges = Ranges.of(gallery, by_class=by_class)
     with Threads() as threads:
         queries = Queries.of(threads, gallery, Q, own)
-        n_axes = 0
-        if len(queries) >= _ALONE:
+        if len(queries) < _ALONE:
+            n_axes = 0
+        elif len(gallery.slots.row) < len(ranges) * LEAF:
+            n_axes = ALL_FEATURES  # of classes this small nothing can be skipped
+        else:
             sample = _sample(queries)
             distances, _, work = _search_by_bounds(threads, gallery, sample, ranges, k)
             n_axes = _plan(gallery, sample, ranges, distances[:, :, -1], _cost(gallery, work))
@@ -180,32 +183,15 @@ def predict(
 
     The means are (n, classes), ``inf`` where a class was ruled out, or (n, 0) if unwanted.
     """
-    ranges = Ranges.of(gallery, by_class=True)
     with Threads() as threads:
         queries = Queries.of(threads, gallery, Q, own)
         n_axes = 0
         if len(queries) >= _ALONE:
             sample = _sample(queries)
-            cost = _cost(
-                gallery, _predict_by_bounds(threads, gallery, sample, k, with_means=False)[2]
-            )
-            # A product on the fewest axes is the least that the other way could cost.
-            if cost > len(sample) * len(gallery.slots.row) * _product_cost(AXES):
-                distances, _, _ = _search_by_bounds(threads, gallery, sample, ranges, k)
-                n_axes = _plan(gallery, sample, ranges, distances[:, :, -1], cost)
-        if n_axes == 0:
-            codes, means, _ = _predict_by_bounds(
-                threads, gallery, queries, k, with_means=with_means
-            )
-        else:
-            size = max(1, _HEAP_ELEMENTS // (len(ranges) * k))
-            parts = [queries[i : i + size] for i in range(0, len(queries), size)]
-            found = [
-                mean_distances(_search_by_products(threads, gallery, part, ranges, k, n_axes)[0])
-                for part in parts
-            ]
-            codes = np.concatenate([means.argmin(axis=1) for means in found])
-            means = np.concatenate(found) if with_means else np.empty((len(queries), 0))
+            _, best, _, work = _predict(threads, gallery, sample, k, 0, with_means=False)
+            everything = Ranges.of(gallery, by_class=False)
+            n_axes = _plan(gallery, sample, everything, best[:, None], _cost(gallery, work))
+        codes, _, means, _ = _predict(threads, gallery, queries, k, n_axes, with_means=with_means)
     return queries.as_given(codes), queries.as_given(means)
 
 
@@ -226,23 +212,48 @@ def _search_by_bounds(
     return distances, indices, sum(threads.run(task, len(queries)), np.zeros(2, dtype=np.intp))
 
 
-def _predict_by_bounds(
-    threads: Threads, gallery: Gallery, queries: Queries, k: int, *, with_means: bool
-) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]:
-    n_classes = len(gallery.slots.begin)
-    codes = np.empty(len(queries), dtype=np.intp)
+def _predict(
+    threads: Threads, gallery: Gallery, queries: Queries, k: int, n_axes: int, *, with_means: bool
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+    """Predict by products on some axes, or by bounds with 0: codes, their means, means, work."""
+    slots, scale = gallery.slots, gallery.frame.scale
+    n_groups, n_classes = len(slots.low), len(slots.begin)
+    codes, best = np.zeros(len(queries), dtype=np.intp), np.full(len(queries), np.inf)
     means = np.full((len(queries), n_classes if with_means else 0), np.inf)
 
     def task(part: slice) -> NDArray[np.intp]:
         mine, work = queries[part], np.zeros(2, dtype=np.intp)
-        _kernels.predict(
-            gallery.slots, k, mine.homes, mine.own, mine.coordinates, mine.points,
-            gallery.frame.scale, mine.blurs, codes[part], means[part], work,
-        )  # fmt: skip
+        bounds = np.empty((len(mine), n_groups), dtype=np.float32)
+        seen = np.zeros((len(mine), n_classes), dtype=np.bool_)
+        _kernels.group_bounds(slots, mine.coordinates, bounds)
+
+        def look(
+            groups: NDArray[np.intp],
+            products: NDArray[np.float32],
+            halves: NDArray[np.float32],
+            squares: NDArray[np.float32],
+        ) -> None:
+            _kernels.predict(
+                slots, k, groups, products, halves, squares, mine.homes, mine.own,
+                mine.coordinates, mine.points, scale, mine.blurs, bounds, best[part], codes[part],
+                seen, means[part], work,
+            )  # fmt: skip
+
+        if n_axes == 0:
+            nothing = np.empty((0, GROUP, LEAF), dtype=np.float32)
+            look(np.arange(n_groups), nothing, nothing[:, 0], nothing[:, 0, 0])
+            return work
+        left = Left.of(gallery, mine, n_axes)
+        for group in left.near_first(gallery):
+            right = Right.of(gallery, group, n_axes)
+            products, slacks = left.times(right)
+            # Rounded down, as a lower bound has to be.
+            squares = left.squares - 4 * slacks
+            look(np.array([group]), products, right.halves, squares.astype(np.float32))
         return work
 
-    work = sum(threads.run(task, len(queries)), np.zeros(2, dtype=np.intp))
-    return codes, means, work
+    works = threads.run(task, len(queries), PRODUCT_QUERIES if n_axes else _TASK)
+    return codes, best, means, sum(works, np.zeros(2, dtype=np.intp))
 
 
 def _search_by_products(
@@ -250,35 +261,18 @@ def _search_by_products(
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     distances = np.full((len(queries), len(ranges), k), np.inf)
     indices = np.full(distances.shape, -1, dtype=np.intp)
-    slots, frame = gallery.slots, gallery.frame
-    rotated = n_axes <= frame.n_axes
-
-    def right(group: int) -> Right:
-        first = group * GROUP * LEAF
-        here = slice(first, first + GROUP * LEAF)
-        if rotated:
-            columns = group_columns(slots, group, n_axes)
-        else:
-            columns = frame.unrotated(slots.rows[here]).T
-        return Right.of(first, columns, slots.row[here], ranges.of_slots(gallery, here))
+    slots = gallery.slots
 
     def task(part: slice) -> None:
         mine = queries[part]
-        left = mine.coordinates[:, :n_axes] if rotated else frame.unrotated(mine.points)
-        # From the nearest group on, so that early distances rule out most of the rest.
-        middle = mine.coordinates.mean(axis=0)
-        near_first = np.square(slots.centres - middle).sum(axis=1).argsort()
-        sift_products(
-            left,
-            (right(group) for group in near_first),
-            slots.rows,
-            slots.row,
-            mine.points,
-            mine.own,
-            frame.scale,
-            distances[part],
-            indices[part],
-        )
+        left = Left.of(gallery, mine, n_axes)
+        for group in left.near_first(gallery):
+            right = Right.of(gallery, group, n_axes)
+            here = slice(right.first, right.first + GROUP * LEAF)
+            sift(
+                left, right, Runs.of(ranges.of_slots(gallery, here)), slots.rows, slots.row,
+                mine.points, mine.own, gallery.frame.scale, distances[part], indices[part],
+            )  # fmt: skip
 
     threads.run(task, len(queries), PRODUCT_QUERIES)
     return distances, indices
@@ -286,44 +280,100 @@ def _search_by_products(
 
 @dataclass(frozen=True)
 class Right:
-    """A group of rows as the right side of products, and the ranges that they are in."""
+    """A group of rows as the right side of products."""
 
     first: int  # slot
     columns: NDArray[np.float32]  # (axes, GROUP * LEAF)
     halves: NDArray[np.float32]  # (GROUP, LEAF): half the squared lengths
     radius: float  # of the rows that exist
-    begin: NDArray[np.intp]  # of the ranges, from the first slot on
-    end: NDArray[np.intp]
-    numbers: NDArray[np.intp]  # of the ranges
 
     @classmethod
-    def of(
-        cls,
-        first: int,
-        columns: NDArray[np.float32],
-        row: NDArray[np.intp],
-        numbers: NDArray[np.intp],
-    ) -> "Right":
-        """Prepare a group; ``numbers`` (GROUP * LEAF,) are -1 for slots in no range."""
+    def of(cls, gallery: Gallery, group: int, n_axes: int) -> "Right":
+        """Take a group of a gallery, on some of the axes, or in all features."""
+        slots, frame = gallery.slots, gallery.frame
+        here = slice(group * GROUP * LEAF, (group + 1) * GROUP * LEAF)
+        if n_axes == ALL_FEATURES:
+            columns = frame.unrotated(slots.rows[here]).T
+        else:
+            columns = group_columns(slots, group, n_axes)
+        return cls.of_columns(here.start, columns, slots.row[here])
+
+    @classmethod
+    def of_columns(cls, first: int, columns: NDArray[np.float32], row: NDArray[np.intp]) -> "Right":
+        """Prepare the columns of a group; ``row`` is -1 where there is nothing."""
         halves = np.einsum("ij,ij->j", columns, columns) / 2
         radius = float(np.sqrt(2 * halves[row >= 0].max(initial=0)))
+        return cls(first, columns, halves.reshape(GROUP, LEAF), radius)
+
+
+@dataclass(frozen=True)
+class Left:
+    """Queries as the left side of products."""
+
+    rows: NDArray[np.float32]  # (n, axes)
+    squares: NDArray[np.float64]  # (n,): squared lengths
+    buffer: NDArray[np.float32]  # (n, GROUP * LEAF)
+    middle: NDArray[np.float32]  # mean of the queries' coordinates
+    complete: bool  # whether all of a distance is on these axes
+
+    @classmethod
+    def of(cls, gallery: Gallery, queries: Queries, n_axes: int) -> "Left":
+        """Take queries on some of the axes, or in all features."""
+        frame = gallery.frame
+        if n_axes == ALL_FEATURES:
+            rows = frame.unrotated(queries.points)
+        else:
+            rows = queries.coordinates[:, :n_axes]
+        complete = n_axes == ALL_FEATURES or (n_axes, True) == (frame.n_axes, frame.is_complete)
+        return cls.of_rows(rows, queries.coordinates.mean(axis=0), complete=complete)
+
+    @classmethod
+    def of_rows(
+        cls, rows: NDArray[np.float32], middle: NDArray[np.float32], *, complete: bool = True
+    ) -> "Left":
+        """Prepare the queries' rows."""
+        rows = np.ascontiguousarray(rows)
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        buffer = np.empty((len(rows), GROUP * LEAF), dtype=np.float32)
+        return cls(rows, squares, buffer, middle, complete)
+
+    def near_first(self, gallery: Gallery) -> NDArray[np.intp]:
+        """Order the groups, so that early distances rule out most of the rest."""
+        slots = gallery.slots
+        distances = np.full(len(slots.low), np.inf)
+        to_anchors = np.square(slots.anchors - self.middle).sum(axis=1)
+        np.minimum.at(distances, slots.anchor_slot // (GROUP * LEAF), to_anchors)
+        return distances.argsort()
+
+    def times(self, right: Right) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Return the products, (n, GROUP, LEAF), and by how much each query's may be off."""
+        np.matmul(self.rows, right.columns, out=self.buffer)
+        # float32: a product or a square is off by less than this share of the lengths.
+        rounding = (self.rows.shape[1] + 8) * 2.0**-24
+        slacks = rounding * (np.sqrt(self.squares) + right.radius) ** 2
+        return self.buffer.reshape(-1, GROUP, LEAF), slacks
+
+
+class Runs(NamedTuple):
+    """Where the ranges lie among the slots of a group."""
+
+    begin: NDArray[np.intp]
+    end: NDArray[np.intp]
+    numbers: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, numbers: NDArray[np.intp]) -> "Runs":
+        """Find them from the range of each slot, -1 for none."""
         begin = np.flatnonzero(np.diff(numbers, prepend=-2))
         end = np.append(begin[1:], len(numbers))
         used = numbers[begin] >= 0
-        return cls(
-            first,
-            columns,
-            halves.reshape(GROUP, LEAF),
-            radius,
-            begin[used],
-            end[used],
-            numbers[begin[used]],
-        )
+        return cls(begin[used], end[used], numbers[begin[used]])
 
 
-def sift_products(
-    left: NDArray[np.float32],
-    rights: Iterable[Right],
+def sift(
+    left: Left,
+    right: Right,
+    runs: Runs,
     rows: NDArray[Any],
     row: NDArray[np.intp],
     points: NDArray[np.float64],
@@ -331,25 +381,14 @@ def sift_products(
     scale: float,
     distances: NDArray[np.float64],
     indices: NDArray[np.intp],
-    splits: NDArray[np.intp] | None = None,
+    splits: NDArray[np.intp] = _NO_SPLITS,
 ) -> None:
-    """Multiply queries with groups of rows and take into account what that doesn't rule out."""
-    left = np.ascontiguousarray(left)
-    squares = np.einsum("ij,ij->i", left, left, dtype=np.float64)
-    lengths = np.sqrt(squares)
-    products = np.empty((len(left), GROUP * LEAF), dtype=np.float32)
-    splits = _NO_SPLITS if splits is None else splits
-    # float32: a product or a square is off by less than this share of the lengths.
-    rounding = (left.shape[1] + 8) * 2.0**-24
-    for right in rights:
-        if len(right.begin) == 0:
-            continue
-        np.matmul(left, right.columns, out=products)
-        _kernels.sift(
-            rows, row, right.first, right.begin, right.end, right.numbers, splits,
-            products.reshape(-1, GROUP, LEAF), right.halves, own, points, scale, squares,
-            rounding * (lengths + right.radius) ** 2, distances, indices,
-        )  # fmt: skip
+    """Multiply queries with a group of rows and take into account what that doesn't rule out."""
+    products, slacks = left.times(right)
+    _kernels.sift(
+        rows, row, right.first, *runs, splits, left.complete, products, right.halves, own, points,
+        scale, left.squares, slacks, distances, indices,
+    )  # fmt: skip
 
 
 def _sample(queries: Queries) -> Queries:
@@ -380,21 +419,16 @@ def _plan(
     columns = slots.table[:, probes // LEAF, :, probes % LEAF]  # (probes, chunks, AXES)
     limits = farthest[:, ranges.of_slots(gallery, probes)] * frame.scale**2
     partial = np.zeros(limits.shape)
-    options, survivors = [], []
+    options, n_features = [], len(frame.centre)
     for chunk in range(len(slots.table)):
         query = sample.coordinates[:, None, chunk * AXES : (chunk + 1) * AXES]
         partial += ((query - columns[None, :, chunk]) ** 2).sum(axis=2)
         n_axes = (chunk + 1) * AXES
         lengths = np.linalg.norm(sample.coordinates[:, :n_axes], axis=1)[:, None] + gallery.radius
         slack = 2 * (n_axes + 8) * 2.0**-24 * lengths**2
-        options.append(n_axes)
-        survivors.append(float((partial <= limits + slack).mean()))
-    if frame.axes.shape[1] < slots.rows.shape[1]:
-        options.append(slots.rows.shape[1])
-        survivors.append(0.0)
-    exact = _exact_cost(slots.rows.shape[1])
-    costs = np.array(
-        [_product_cost(n) + share * exact for n, share in zip(options, survivors, strict=True)]
-    ) * (len(sample) * len(slots.row))
-    best = int(costs.argmin())
-    return options[best] if costs[best] < cost else 0
+        share = float((partial <= limits + slack).mean())
+        options.append((_product_cost(n_axes) + share * _exact_cost(n_features), n_axes))
+    if not frame.is_complete:
+        options.append((_product_cost(n_features), ALL_FEATURES))
+    pair_cost, n_axes = min(options)
+    return n_axes if pair_cost * len(sample) * len(slots.row) < cost else 0

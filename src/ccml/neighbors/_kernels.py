@@ -139,6 +139,24 @@ def _survives(
     return survives
 
 
+@_inline
+def _survives_products(
+    products: Floats,
+    halves: Floats,
+    leaf: int,
+    i: int,
+    square: np.float32,
+    limit: np.float32,
+    partial: Floats,
+) -> bool:
+    """Do what `_survives` does from inner products; ``square`` is less what rounding can hide."""
+    within = np.int32(0)
+    for lane in range(LEAF):
+        partial[lane] = square - 2 * (products[i, leaf, lane] - halves[leaf, lane])
+        within |= np.int32(partial[lane] <= limit)
+    return within != 0
+
+
 @_kernel
 def _scan(
     rows: Any,
@@ -165,12 +183,13 @@ def _scan(
     c: int,
     work: Integers,
 ) -> None:
-    """Find query i's nearest rows between two slots, from the group where they are likeliest on.
+    """Find query i's nearest rows between two slots, from the group of slot ``home`` on.
 
     They go into ``distances[d, c]`` and ``indices[d, c]``.
     """
     last = distances.shape[2] - 1
     first, stop = begin // (LEAF * GROUP), (end - 1) // (LEAF * GROUP) + 1
+    home //= LEAF * GROUP
     if home < first or home >= stop:
         home = first
         for group in range(first + 1, stop):
@@ -241,94 +260,120 @@ def search(
 
 
 @_kernel
+def group_bounds(slots: Slots, queries: Floats, bounds: Floats) -> None:
+    """Squared distances of queries to the boxes around groups: (n, groups)."""
+    low, high = slots.group_low, slots.group_high
+    for i in range(len(queries)):
+        _group_bounds(low, high, queries, i, bounds, i)
+
+
+@_inline
+def _mean(distances: Doubles, indices: Integers) -> float:
+    """Mean of the distances found; infinite if none was."""
+    total, n_found = 0.0, 0
+    while n_found < distances.shape[2] and indices[0, 0, n_found] >= 0:
+        total += distances[0, 0, n_found]
+        n_found += 1
+    return total / n_found if n_found > 0 else np.inf
+
+
+@_kernel
 def predict(
     slots: Slots,
     k: int,
+    groups: Integers,
+    products: Floats,
+    halves: Floats,
+    squares: Floats,
     homes: Integers,
     own: Integers,
     queries: Floats,
     points: Doubles,
     scale: float,
     blurs: Doubles,
+    bounds: Floats,
+    best: Doubles,
     codes: Integers,
+    seen: NDArray[np.bool_],
     means: Doubles,
     work: Integers,
 ) -> None:
     """Find the class whose ``k`` nearest rows are nearest on average; of equal ones the first.
 
     A class's mean can't be below its nearest row. So a class is looked at only if one of its rows
-    is as near as the best mean so far. ``means`` (n, classes) gets what was looked at, unless it
-    has no columns.
+    is as near as the best mean so far, beginning with the class where a query is at home.
+
+    This looks at some groups, by ``products`` (n, GROUP, LEAF) with a single one or, if there are
+    none, by the table. ``best``, ``codes`` and ``seen`` (n, classes) carry what is known from one
+    call to the next. ``means`` (n, classes) gets what was looked at, unless it has no columns.
     """
     rows, row, code_of, table = slots.rows, slots.row, slots.code, slots.table
     begin, end, low, high = slots.begin, slots.end, slots.low, slots.high
-    group_low, group_high = slots.group_low, slots.group_high
-    n_groups = group_low.shape[1]
-    group_bounds = np.empty((1, n_groups), dtype=np.float32)
     leaf_bounds = np.empty(GROUP, dtype=np.float32)
     scan_bounds = np.empty(GROUP, dtype=np.float32)
     partial = np.empty(LEAF, dtype=np.float32)
     scan_partial = np.empty(LEAF, dtype=np.float32)
     distances = np.empty((1, 1, k))
     indices = np.empty((1, 1, k), dtype=np.intp)
-    seen_by = np.full(len(begin), -1)  # the last query that looked at a class
     for i in range(len(queries)):
-        _group_bounds(group_low, group_high, queries, i, group_bounds, 0)
-        best, best_code = np.inf, 0
-        limit = np.float32(np.inf)
-        home = homes[i]
-        for turn in range(-1, n_groups):
-            group = home if turn < 0 else turn
-            if turn == home or group_bounds[0, group] > limit:
+        limit = _reach(best[i], scale, blurs[i])
+        first_turn = -1 if best[i] == np.inf else 0
+        for turn in range(first_turn, len(groups)):
+            at_home = turn < 0
+            group = homes[i] // (LEAF * GROUP) if at_home else groups[turn]
+            if bounds[i, group] > limit:
                 continue
             _leaf_bounds(low, high, group, queries, i, leaf_bounds)
-            near = 0
-            if turn < 0:
-                for leaf in range(GROUP):
-                    if leaf_bounds[leaf] < leaf_bounds[near]:
-                        near = leaf
-            for step in range(GROUP):
-                if leaf_bounds[(near + step) % GROUP] > limit:
-                    continue
-                leaf = group * GROUP + (near + step) % GROUP
-                first, stop = leaf * LEAF, leaf * LEAF + LEAF
+            for leaf in range(1 if at_home else GROUP):
+                first = homes[i] if at_home else (group * GROUP + leaf) * LEAF
                 code = code_of[first]
-                if code >= 0 and seen_by[code] == i and begin[code] <= first and stop <= end[code]:
+                if at_home:
+                    partial[0] = 0
+                elif (
+                    leaf_bounds[leaf] > limit
+                    or (
+                        code >= 0
+                        and seen[i, code]
+                        and begin[code] <= first
+                        and first + LEAF <= end[code]
+                    )
+                    or (
+                        len(products) > 0
+                        and not _survives_products(
+                            products, halves, leaf, i, squares[i], limit, partial
+                        )
+                    )
+                    or (
+                        len(products) == 0
+                        and not _survives(
+                            table, group * GROUP + leaf, queries, i, limit, partial, work
+                        )
+                    )
+                ):
                     continue
-                if not _survives(table, leaf, queries, i, limit, partial, work):
-                    continue
-                for slot in range(first, stop):
+                for slot in range(first, first + (1 if at_home else LEAF)):
                     code = code_of[slot]
-                    if (
-                        partial[slot - first] > limit
-                        or row[slot] < 0
-                        or slot == own[i]
-                        or seen_by[code] == i
-                    ):
+                    if partial[slot - first] > limit or row[slot] < 0 or seen[i, code]:
                         continue
-                    work[1] += 1
-                    if _exact(rows, slot, points, i) > best:
-                        continue
+                    if not at_home:
+                        work[1] += 1
+                        if slot == own[i] or _exact(rows, slot, points, i) > best[i]:
+                            continue
                     for j in range(k):
                         distances[0, 0, j] = np.inf
                         indices[0, 0, j] = -1
                     _scan(
-                        rows, row, table, low, high, begin[code], end[code], home, own[i],
-                        queries, points, i, scale, blurs[i], group_bounds, 0, scan_bounds,
+                        rows, row, table, low, high, begin[code], end[code], homes[i], own[i],
+                        queries, points, i, scale, blurs[i], bounds, i, scan_bounds,
                         scan_partial, distances, indices, 0, 0, work,
                     )  # fmt: skip
-                    seen_by[code] = i
-                    total, n_found = 0.0, 0
-                    while n_found < k and indices[0, 0, n_found] >= 0:
-                        total += distances[0, 0, n_found]
-                        n_found += 1
-                    mean = total / n_found
+                    seen[i, code] = True
+                    mean = _mean(distances, indices)
                     if means.shape[1] > 0:
                         means[i, code] = mean
-                    if mean < best or (mean == best and code < best_code):
-                        best, best_code = mean, code
+                    if mean < best[i] or (mean == best[i] and code < codes[i]):
+                        best[i], codes[i] = mean, code
                         limit = _reach(mean, scale, blurs[i])
-        codes[i] = best_code
 
 
 @_kernel
@@ -340,6 +385,7 @@ def sift(
     end: Integers,
     numbers: Integers,
     splits: Integers,
+    complete: bool,
     products: Floats,
     halves: Floats,
     own: Integers,
@@ -355,9 +401,11 @@ def sift(
     ``products`` (n, GROUP, LEAF) less ``halves``, half the rows' squared lengths, is half the
     query's squared length less half the squared distance, but for ``slacks``. The group's ranges
     go from ``begin`` to ``end`` from slot ``first`` on, and have ``numbers``. With ``splits``, one
-    number a query, what counts is whether a range has that number (0) or another one (1).
+    number a query, what counts is whether a range has that number (0) or another one (1). Products
+    are ``complete`` if they are over all axes.
     """
     k = distances.shape[2]
+    top = np.empty(k, dtype=np.float32)
     for i in range(len(products)):
         for r in range(len(begin)):
             c = numbers[r] if len(splits) == 0 else int(numbers[r] != splits[i])
@@ -370,6 +418,20 @@ def sift(
                 if within == 0:
                     continue
                 left, right = max(begin[r] - leaf * LEAF, 0), min(end[r] - leaf * LEAF, LEAF)
+                if complete and indices[i, c, k - 1] < 0:
+                    # Nothing to compare with yet, but only the k best of these can stay.
+                    for j in range(k):
+                        top[j] = -np.inf
+                    for lane in range(left, right):
+                        score = products[i, leaf, lane] - halves[leaf, lane]
+                        slot = first + leaf * LEAF + lane
+                        if score > top[k - 1] and slot != own[i] and row[slot] >= 0:
+                            at = k - 1
+                            while at > 0 and top[at - 1] < score:
+                                top[at] = top[at - 1]
+                                at -= 1
+                            top[at] = score
+                    least = max(least, np.float32(top[k - 1] - 2 * slacks[i]))
                 for lane in range(left, right):
                     slot = first + leaf * LEAF + lane
                     if (

@@ -19,7 +19,9 @@ GROUP = 16
 _MOST_AXES = 128
 # Where an empty slot is, on a scale on which the gallery has radius one.
 _NOWHERE = np.float32(1e12)
+_FEW = 8  # slots that an anchor stands for, at least
 _SAMPLE = 4096  # rows that choose the axes; any rotation is right, a good one is fast
+_WIDE = 1024  # features; decompositions of larger matrices take too long
 _BLOCK = 2**22  # elements of a float64 temporary
 
 
@@ -37,7 +39,9 @@ class Slots(NamedTuple):
     high: NDArray[np.float32]
     group_low: NDArray[np.float32]  # (AXES, groups)
     group_high: NDArray[np.float32]
-    centres: NDArray[np.float32]  # (groups, axes): means of the groups' rows
+    # Means of a class's rows in a group: where to look first. They may be out of date.
+    anchors: NDArray[np.float32]  # (anchors, axes)
+    anchor_slot: NDArray[np.intp]  # (anchors,): the first of the slots it stands for
 
 
 @dataclass(frozen=True)
@@ -52,13 +56,15 @@ class Frame:
     def of(cls, X: NDArray[Any]) -> "Frame":
         """Choose the frame for the rows ``X``."""
         centre = X.mean(axis=0, dtype=np.float64)
-        sample = X[:: -(-len(X) // _SAMPLE)] - centre
         n_features = X.shape[1]
+        n_sample = _SAMPLE if n_features <= _WIDE else _WIDE
+        sample = X[:: -(-len(X) // n_sample)] - centre
         # The smaller of the two products; the second gives only the axes that the sample spans.
         if n_features <= len(sample):
             axes = np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
         else:
-            axes = np.linalg.qr(sample.T @ np.linalg.eigh(sample @ sample.T)[1][:, ::-1])[0]
+            leading = np.linalg.eigh(sample @ sample.T)[1][:, ::-1][:, :_MOST_AXES]
+            axes = np.linalg.qr(sample.T @ leading)[0]
         radius = max(
             float(np.sqrt(np.einsum("ij,ij->i", block, block).max()))
             for block in (X[rows] - centre for rows in _blocks(len(X), n_features))
@@ -69,6 +75,11 @@ class Frame:
     def n_axes(self) -> int:
         """How many axes the table has: a multiple of `AXES`, padded with zeros."""
         return -(-self.axes.shape[1] // AXES) * AXES
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the axes span everything, so that they hold all of a distance."""
+        return len(self.axes) == self.axes.shape[1]
 
     def coordinates(self, X: NDArray[Any], n_axes: int | None = None) -> NDArray[np.float32]:
         """Return rows on the first axes; what is far beyond the gallery is moved nearer.
@@ -119,6 +130,13 @@ def fill(X: NDArray[Any], codes: NDArray[np.intp], frame: Frame, *, spare: float
         places[rows] = np.arange(begin[code], end[code])
         n_slots = room[code] = int(end[code]) + math.ceil(spare * len(rows))
     n_groups = -(-math.ceil(n_slots * (1 + spare)) // (GROUP * LEAF))
+    # Tiny classes share an anchor.
+    anchor_slot = np.union1d(np.arange(0, n_slots, GROUP * LEAF), begin)
+    tiny = np.diff(anchor_slot // _FEW, prepend=-1) == 0
+    anchor_slot = anchor_slot[~tiny]
+    order = np.argsort(places)
+    counts = np.diff(np.searchsorted(places[order], [*anchor_slot, n_slots]))
+    anchor_slot, counts = anchor_slot[counts > 0], counts[counts > 0]
     slots = Slots(
         rows=np.zeros((n_groups * GROUP * LEAF, X.shape[1]), dtype=X.dtype),
         row=np.full(n_groups * GROUP * LEAF, -1, dtype=np.intp),
@@ -131,12 +149,16 @@ def fill(X: NDArray[Any], codes: NDArray[np.intp], frame: Frame, *, spare: float
         high=np.full((n_groups, AXES, GROUP), -_NOWHERE),
         group_low=np.full((AXES, n_groups), _NOWHERE),
         group_high=np.full((AXES, n_groups), -_NOWHERE),
-        centres=np.full((n_groups, frame.n_axes), _NOWHERE),
+        anchors=np.zeros((len(anchor_slot), frame.n_axes), dtype=np.float32),
+        anchor_slot=anchor_slot,
     )
-    order = np.argsort(places)
     for block in _blocks(len(X), X.shape[1]):
         rows = order[block]
-        put(slots, frame, places[rows], X[rows], rows, codes[rows])
+        coordinates = put(slots, frame, places[rows], X[rows], rows, codes[rows])
+        at = np.searchsorted(anchor_slot, places[rows], side="right") - 1
+        first = np.flatnonzero(np.diff(at, prepend=-1))
+        slots.anchors[at[first]] += np.add.reduceat(coordinates, first, axis=0)
+    slots.anchors[:] /= counts[:, None]
     return slots
 
 
@@ -147,15 +169,17 @@ def put(
     X: NDArray[Any],
     rows: NDArray[np.intp],
     codes: NDArray[np.intp],
-) -> None:
-    """Write rows into free slots."""
+) -> NDArray[np.float32]:
+    """Write rows into free slots; return their coordinates."""
     slots.rows[places] = X
     slots.row[places] = rows
     slots.code[places] = codes
-    chunks = frame.coordinates(X).reshape(len(X), -1, AXES)
+    coordinates = frame.coordinates(X)
+    chunks = coordinates.reshape(len(X), -1, AXES)
     for chunk in range(len(slots.table)):
         slots.table[chunk, places // LEAF, :, places % LEAF] = chunks[:, chunk]
     _surround(slots, np.unique(places // LEAF))
+    return coordinates
 
 
 def clear(slots: Slots, places: NDArray[np.intp]) -> None:
@@ -175,10 +199,6 @@ def _surround(slots: Slots, leaves: NDArray[np.intp]) -> None:
     groups = np.unique(leaves // GROUP)
     slots.group_low[:, groups] = slots.low[groups].min(axis=2).T
     slots.group_high[:, groups] = slots.high[groups].max(axis=2).T
-    for group in groups:
-        inside = slots.row[group * GROUP * LEAF : (group + 1) * GROUP * LEAF] >= 0
-        if inside.any():
-            slots.centres[group] = group_columns(slots, group)[:, inside].mean(axis=1)
 
 
 def group_columns(slots: Slots, group: int, n_axes: int | None = None) -> NDArray[np.float32]:
