@@ -9,11 +9,12 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import choose, defaults, growth, memory, search, speed
+from benchmarks import choose, defaults, growth, memory, search, speed, survivors
 
 BENCHMARKS = {
     "search": search.run,
     "growth": growth.run,
+    "survivors": survivors.run,
     "speed": speed.run,
     "memory": memory.run,
     "defaults": defaults.run,

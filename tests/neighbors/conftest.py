@@ -2,13 +2,13 @@
 
 import pytest
 
-from ccml.neighbors import _compiled
+from ccml.neighbors import _compiled, _products
 
 WAYS = {
     "by bounds": lambda gallery, *rest: 0,
     "by products": lambda gallery, *rest: min(8, gallery.frame.n_axes),
     "by products on all axes": lambda gallery, *rest: gallery.frame.n_axes,
-    "by products of all features": lambda gallery, *rest: _compiled.ALL_FEATURES,
+    "by products of all features": lambda gallery, *rest: _products.ALL_FEATURES,
 }
 
 
@@ -17,7 +17,7 @@ def way(request, monkeypatch):
     if request.param == "in numpy":
         monkeypatch.setenv("CCML_NUMBA", "0")
     elif request.param in WAYS:
-        monkeypatch.setattr(_compiled, "_ALONE", 1)
+        monkeypatch.setattr(_compiled, "ALONE", 1)
         monkeypatch.setattr(_compiled, "_cost", lambda *work: float("inf"))
         monkeypatch.setattr(_compiled, "_plan", WAYS[request.param])
     return request.param

@@ -142,7 +142,7 @@ def test_a_larger_gallery(way, n_classes):
 def test_an_outlier_spoils_nothing(way):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(400, 5)), rng.integers(3, size=400)
-    for far in (1e5, 1e9, 1e20):
+    for far in (1e5, 1e9, 1e20, 1e149):
         X[7] = far
         check_everything(ClassIndex(X, y), X, y, np.concatenate([X[:9], X[:3] + 1]), 4)
         index = ClassIndex(np.delete(X, 7, axis=0), np.delete(y, 7))
@@ -337,7 +337,7 @@ def test_numpy_steps_in_where_numba_cannot_write_its_cache(monkeypatch, tmp_path
     monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])
     from ccml.neighbors import _backend
 
-    for name in ("_kernels", "_compiled"):
+    for name in ("_kernels", "_products", "_compiled"):
         monkeypatch.delitem(sys.modules, f"ccml.neighbors.{name}")
         monkeypatch.delattr(f"ccml.neighbors.{name}")
     _backend._import_compiled.cache_clear()

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ccml.neighbors._slots import GROUP, LEAF
 
 _SIZE = GROUP * LEAF
+_QUERIES = 512  # that a thread multiplies at a time
 
 
 def search_batch(
@@ -41,7 +42,9 @@ def search_batch(
     array of shape (n, n_classes, k), or (n, 2, k)
         Indices of rows, -1 where there are fewer.
     """
-    from ccml.neighbors import _compiled  # numba takes half a second to import
+    # numba takes half a second to import
+    from ccml.neighbors._products import Left, Right, Runs, sift
+    from ccml.neighbors._threads import Threads
 
     order = np.argsort(codes, kind="stable")
     padding = -len(rows) % _SIZE
@@ -63,18 +66,18 @@ def search_batch(
     distances = np.full((len(queries), n_ranges, k), np.inf)
     indices = np.full(distances.shape, -1, dtype=np.intp)
     groups = [slice(first, first + _SIZE) for first in range(0, len(row), _SIZE)]
-    rights = [_compiled.Right.of_columns(here.start, right[:, here], row[here]) for here in groups]
-    runs = [_compiled.Runs.of(numbers[here]) for here in groups]
+    rights = [Right.of_columns(here.start, right[:, here], row[here]) for here in groups]
+    runs = [Runs.of(numbers[here]) for here in groups]
 
     def task(part: slice) -> None:
-        mine = _compiled.Left.of_rows(left[part], left[part].mean(axis=0))
+        mine = Left.of_rows(left[part])
         splits = {} if query_codes is None else {"splits": query_codes[part]}
         for group, here in zip(rights, runs, strict=True):
-            _compiled.sift(
+            sift(
                 mine, group, here, rows, row, points[part], slot_of[own[part]], scale,
                 distances[part], indices[part], **splits,
             )  # fmt: skip
 
-    with _compiled.Threads() as threads:
-        threads.run(task, len(queries), _compiled.PRODUCT_QUERIES)
+    with Threads() as threads:
+        threads.run(task, len(queries), _QUERIES)
     return indices

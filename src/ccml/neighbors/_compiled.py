@@ -6,26 +6,22 @@ only at what that doesn't rule out; they are faster where little can be skipped,
 nearest rows of every class are wanted. Both are exact. A few queries tell which is cheaper.
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from threading import Lock
-from typing import Any, NamedTuple, Self
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from ccml.neighbors import _kernels
-from ccml.neighbors._slots import AXES, GROUP, LEAF, Gallery, group_columns
+from ccml.neighbors._products import ALL_FEATURES, Left, Right, Runs, sift
+from ccml.neighbors._selection import mean_distances
+from ccml.neighbors._slots import AXES, GROUP, LEAF, Gallery
+from ccml.neighbors._threads import ALONE, Threads
 
 _TASK = 256  # queries a thread takes at a time
-_ALONE = 64  # fewer queries than this aren't worth a thread, nor a plan
 PRODUCT_QUERIES = 512  # that a thread multiplies at a time
-ALL_FEATURES = 2**30  # instead of a number of axes
-_NO_SPLITS = np.empty(0, dtype=np.intp)
+_SEEN = 2**24  # classes x queries that a thread takes at a time
+_LISTED = 2**22  # distances kept at a time where classes are chosen by their lists
 _PROBES = 512  # slots on which a plan counts what a product would leave
 
 # Nanoseconds on one core, measured with AVX-512 at 3 GHz; only their ratios matter.
@@ -39,49 +35,6 @@ def _exact_cost(n_features: int) -> float:
 
 def _product_cost(n_axes: int) -> float:
     return 0.25 + 0.018 * n_axes + _SIFTED
-
-
-class Threads(ThreadPoolExecutor):
-    """Plain threads, made for a call, and the only ones at work during it.
-
-    The kernels let go of the interpreter's lock. BLAS is kept to the thread that calls it: its
-    own ones would spin beside ours. Searches in several threads at once and after a fork are fine.
-    """
-
-    _lock = Lock()
-    _n_open = 0
-    _limits: Any = None
-
-    def __enter__(self) -> Self:
-        with self._lock:
-            if Threads._n_open == 0:
-                Threads._limits = _blas().limit(limits=1)
-            Threads._n_open += 1
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        with self._lock:
-            Threads._n_open -= 1
-            if Threads._n_open == 0:
-                Threads._limits.restore_original_limits()
-
-    def __init__(self) -> None:
-        self.n_threads = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-        super().__init__(self.n_threads)
-
-    def run(self, task: Callable[[slice], Any], n_queries: int, most: int = _TASK) -> list[Any]:
-        """Run a task on slices of at most ``most`` queries."""
-        size = max(1, min(most, -(-n_queries // self.n_threads)))
-        parts = [slice(i, i + size) for i in range(0, n_queries, size)]
-        if n_queries < _ALONE or self.n_threads < 2:
-            return [task(part) for part in parts]
-        return list(self.map(task, parts))
-
-
-@cache
-def _blas() -> Any:
-    return ThreadpoolController().select(user_api="blas")
 
 
 @dataclass(frozen=True)
@@ -108,10 +61,11 @@ class Queries:
         def task(part: slice) -> None:
             coordinates[part] = frame.coordinates(Q[part])
             blurs[part] = 2.0**-23 * (frame.lengths(Q[part]) + gallery.radius)
-            nearest = (coordinates[part] @ anchors.T - offsets).argmax(axis=1)
-            homes[part] = gallery.slots.anchor_slot[nearest]
+            nearness = coordinates[part] @ anchors.T
+            nearness -= offsets
+            homes[part] = gallery.slots.anchor_slot[nearness.argmax(axis=1)]
 
-        threads.run(task, len(Q))
+        threads.run(task, len(Q), _TASK)
         order = np.argsort(homes, kind="stable")
         points = np.ascontiguousarray(Q[order], dtype=np.float64)
         return cls(order, points, coordinates[order], blurs[order], homes[order], own[order])
@@ -122,6 +76,14 @@ class Queries:
     def __getitem__(self, part: Any) -> "Queries":
         fields = (self.order, self.points, self.coordinates, self.blurs, self.homes, self.own)
         return Queries(*(field[part] for field in fields))
+
+    def near_first(self, gallery: Gallery) -> NDArray[np.intp]:
+        """Order the groups, so that early distances rule out most of the rest."""
+        slots = gallery.slots
+        distances = np.full(len(slots.low), np.inf)
+        to_anchors = np.square(slots.anchors - self.coordinates.mean(axis=0)).sum(axis=1)
+        np.minimum.at(distances, slots.anchor_slot // (GROUP * LEAF), to_anchors)
+        return distances.argsort()
 
     def as_given(self, values: NDArray[Any]) -> NDArray[Any]:
         """Put one value a query back into the caller's order."""
@@ -161,7 +123,7 @@ def search(
     ranges = Ranges.of(gallery, by_class=by_class)
     with Threads() as threads:
         queries = Queries.of(threads, gallery, Q, own)
-        if len(queries) < _ALONE:
+        if len(queries) < ALONE:
             n_axes = 0
         elif len(gallery.slots.row) < len(ranges) * LEAF:
             n_axes = ALL_FEATURES  # of classes this small nothing can be skipped
@@ -185,13 +147,26 @@ def predict(
     """
     with Threads() as threads:
         queries = Queries.of(threads, gallery, Q, own)
-        n_axes = 0
-        if len(queries) >= _ALONE:
+        n_axes = n_list_axes = 0
+        if len(queries) >= ALONE:
             sample = _sample(queries)
             _, best, _, work = _predict(threads, gallery, sample, k, 0, with_means=False)
+            finding, looking = _cost(gallery, work[:2]), _cost(gallery, work[2:])
             everything = Ranges.of(gallery, by_class=False)
-            n_axes = _plan(gallery, sample, everything, best[:, None], _cost(gallery, work))
-        codes, _, means, _ = _predict(threads, gallery, queries, k, n_axes, with_means=with_means)
+            n_axes = _plan(gallery, sample, everything, best[:, None], finding)
+            # Where hardly a class can be ruled out, all of their lists come cheaper.
+            if looking > len(sample) * len(gallery.slots.row) * _product_cost(AXES):
+                classes = Ranges.of(gallery, by_class=True)
+                distances, _, _ = _search_by_bounds(threads, gallery, sample, classes, k)
+                farthest = distances[:, :, -1]
+                n_list_axes = _plan(gallery, sample, classes, farthest, finding + looking)
+        if n_list_axes > 0:
+            codes, means = _predict_by_lists(threads, gallery, queries, k, n_list_axes)
+            means = means if with_means else means[:, :0]
+        else:
+            codes, _, means, _ = _predict(
+                threads, gallery, queries, k, n_axes, with_means=with_means
+            )
     return queries.as_given(codes), queries.as_given(means)
 
 
@@ -209,20 +184,24 @@ def _search_by_bounds(
         )  # fmt: skip
         return work
 
-    return distances, indices, sum(threads.run(task, len(queries)), np.zeros(2, dtype=np.intp))
+    works = threads.run(task, len(queries), _TASK)
+    return distances, indices, np.sum(works, axis=0, initial=0)
 
 
 def _predict(
     threads: Threads, gallery: Gallery, queries: Queries, k: int, n_axes: int, *, with_means: bool
 ) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
-    """Predict by products on some axes, or by bounds with 0: codes, their means, means, work."""
+    """Predict by products on some axes, or by bounds with 0.
+
+    Returns codes, their means, all means, and the work: of finding classes, and looking at them.
+    """
     slots, scale = gallery.slots, gallery.frame.scale
     n_groups, n_classes = len(slots.low), len(slots.begin)
     codes, best = np.zeros(len(queries), dtype=np.intp), np.full(len(queries), np.inf)
     means = np.full((len(queries), n_classes if with_means else 0), np.inf)
 
     def task(part: slice) -> NDArray[np.intp]:
-        mine, work = queries[part], np.zeros(2, dtype=np.intp)
+        mine, work = queries[part], np.zeros(4, dtype=np.intp)
         bounds = np.empty((len(mine), n_groups), dtype=np.float32)
         seen = np.zeros((len(mine), n_classes), dtype=np.bool_)
         _kernels.group_bounds(slots, mine.coordinates, bounds)
@@ -236,15 +215,15 @@ def _predict(
             _kernels.predict(
                 slots, k, groups, products, halves, squares, mine.homes, mine.own,
                 mine.coordinates, mine.points, scale, mine.blurs, bounds, best[part], codes[part],
-                seen, means[part], work,
+                seen, means[part], work[:2], work[2:],
             )  # fmt: skip
 
         if n_axes == 0:
             nothing = np.empty((0, GROUP, LEAF), dtype=np.float32)
             look(np.arange(n_groups), nothing, nothing[:, 0], nothing[:, 0, 0])
             return work
-        left = Left.of(gallery, mine, n_axes)
-        for group in left.near_first(gallery):
+        left = Left.of(gallery, mine.points, mine.coordinates, n_axes)
+        for group in mine.near_first(gallery):
             right = Right.of(gallery, group, n_axes)
             products, slacks = left.times(right)
             # Rounded down, as a lower bound has to be.
@@ -252,8 +231,25 @@ def _predict(
             look(np.array([group]), products, right.halves, squares.astype(np.float32))
         return work
 
-    works = threads.run(task, len(queries), PRODUCT_QUERIES if n_axes else _TASK)
-    return codes, best, means, sum(works, np.zeros(2, dtype=np.intp))
+    most = min(PRODUCT_QUERIES if n_axes else _TASK, max(1, _SEEN // n_classes))
+    works = threads.run(task, len(queries), most)
+    return codes, best, means, np.sum(works, axis=0, initial=0)
+
+
+def _predict_by_lists(
+    threads: Threads, gallery: Gallery, queries: Queries, k: int, n_axes: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Predict from the nearest rows of every class: codes, and all means."""
+    ranges = Ranges.of(gallery, by_class=True)
+    size = max(1, _LISTED // (len(ranges) * k))
+    parts = [queries[i : i + size] for i in range(0, len(queries), size)]
+    means = np.concatenate(
+        [
+            mean_distances(_search_by_products(threads, gallery, part, ranges, k, n_axes)[0])
+            for part in parts
+        ]
+    )
+    return means.argmin(axis=1), means
 
 
 def _search_by_products(
@@ -265,8 +261,8 @@ def _search_by_products(
 
     def task(part: slice) -> None:
         mine = queries[part]
-        left = Left.of(gallery, mine, n_axes)
-        for group in left.near_first(gallery):
+        left = Left.of(gallery, mine.points, mine.coordinates, n_axes)
+        for group in mine.near_first(gallery):
             right = Right.of(gallery, group, n_axes)
             here = slice(right.first, right.first + GROUP * LEAF)
             sift(
@@ -276,119 +272,6 @@ def _search_by_products(
 
     threads.run(task, len(queries), PRODUCT_QUERIES)
     return distances, indices
-
-
-@dataclass(frozen=True)
-class Right:
-    """A group of rows as the right side of products."""
-
-    first: int  # slot
-    columns: NDArray[np.float32]  # (axes, GROUP * LEAF)
-    halves: NDArray[np.float32]  # (GROUP, LEAF): half the squared lengths
-    radius: float  # of the rows that exist
-
-    @classmethod
-    def of(cls, gallery: Gallery, group: int, n_axes: int) -> "Right":
-        """Take a group of a gallery, on some of the axes, or in all features."""
-        slots, frame = gallery.slots, gallery.frame
-        here = slice(group * GROUP * LEAF, (group + 1) * GROUP * LEAF)
-        if n_axes == ALL_FEATURES:
-            columns = frame.unrotated(slots.rows[here]).T
-        else:
-            columns = group_columns(slots, group, n_axes)
-        return cls.of_columns(here.start, columns, slots.row[here])
-
-    @classmethod
-    def of_columns(cls, first: int, columns: NDArray[np.float32], row: NDArray[np.intp]) -> "Right":
-        """Prepare the columns of a group; ``row`` is -1 where there is nothing."""
-        halves = np.einsum("ij,ij->j", columns, columns) / 2
-        radius = float(np.sqrt(2 * halves[row >= 0].max(initial=0)))
-        return cls(first, columns, halves.reshape(GROUP, LEAF), radius)
-
-
-@dataclass(frozen=True)
-class Left:
-    """Queries as the left side of products."""
-
-    rows: NDArray[np.float32]  # (n, axes)
-    squares: NDArray[np.float64]  # (n,): squared lengths
-    buffer: NDArray[np.float32]  # (n, GROUP * LEAF)
-    middle: NDArray[np.float32]  # mean of the queries' coordinates
-    complete: bool  # whether all of a distance is on these axes
-
-    @classmethod
-    def of(cls, gallery: Gallery, queries: Queries, n_axes: int) -> "Left":
-        """Take queries on some of the axes, or in all features."""
-        frame = gallery.frame
-        if n_axes == ALL_FEATURES:
-            rows = frame.unrotated(queries.points)
-        else:
-            rows = queries.coordinates[:, :n_axes]
-        complete = n_axes == ALL_FEATURES or (n_axes, True) == (frame.n_axes, frame.is_complete)
-        return cls.of_rows(rows, queries.coordinates.mean(axis=0), complete=complete)
-
-    @classmethod
-    def of_rows(
-        cls, rows: NDArray[np.float32], middle: NDArray[np.float32], *, complete: bool = True
-    ) -> "Left":
-        """Prepare the queries' rows."""
-        rows = np.ascontiguousarray(rows)
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        buffer = np.empty((len(rows), GROUP * LEAF), dtype=np.float32)
-        return cls(rows, squares, buffer, middle, complete)
-
-    def near_first(self, gallery: Gallery) -> NDArray[np.intp]:
-        """Order the groups, so that early distances rule out most of the rest."""
-        slots = gallery.slots
-        distances = np.full(len(slots.low), np.inf)
-        to_anchors = np.square(slots.anchors - self.middle).sum(axis=1)
-        np.minimum.at(distances, slots.anchor_slot // (GROUP * LEAF), to_anchors)
-        return distances.argsort()
-
-    def times(self, right: Right) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """Return the products, (n, GROUP, LEAF), and by how much each query's may be off."""
-        np.matmul(self.rows, right.columns, out=self.buffer)
-        # float32: a product or a square is off by less than this share of the lengths.
-        rounding = (self.rows.shape[1] + 8) * 2.0**-24
-        slacks = rounding * (np.sqrt(self.squares) + right.radius) ** 2
-        return self.buffer.reshape(-1, GROUP, LEAF), slacks
-
-
-class Runs(NamedTuple):
-    """Where the ranges lie among the slots of a group."""
-
-    begin: NDArray[np.intp]
-    end: NDArray[np.intp]
-    numbers: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, numbers: NDArray[np.intp]) -> "Runs":
-        """Find them from the range of each slot, -1 for none."""
-        begin = np.flatnonzero(np.diff(numbers, prepend=-2))
-        end = np.append(begin[1:], len(numbers))
-        used = numbers[begin] >= 0
-        return cls(begin[used], end[used], numbers[begin[used]])
-
-
-def sift(
-    left: Left,
-    right: Right,
-    runs: Runs,
-    rows: NDArray[Any],
-    row: NDArray[np.intp],
-    points: NDArray[np.float64],
-    own: NDArray[np.intp],
-    scale: float,
-    distances: NDArray[np.float64],
-    indices: NDArray[np.intp],
-    splits: NDArray[np.intp] = _NO_SPLITS,
-) -> None:
-    """Multiply queries with a group of rows and take into account what that doesn't rule out."""
-    products, slacks = left.times(right)
-    _kernels.sift(
-        rows, row, right.first, *runs, splits, left.complete, products, right.halves, own, points,
-        scale, left.squares, slacks, distances, indices,
-    )  # fmt: skip
 
 
 def _sample(queries: Queries) -> Queries:

@@ -297,6 +297,7 @@ def predict(
     seen: NDArray[np.bool_],
     means: Doubles,
     work: Integers,
+    scan_work: Integers,
 ) -> None:
     """Find the class whose ``k`` nearest rows are nearest on average; of equal ones the first.
 
@@ -306,6 +307,7 @@ def predict(
     This looks at some groups, by ``products`` (n, GROUP, LEAF) with a single one or, if there are
     none, by the table. ``best``, ``codes`` and ``seen`` (n, classes) carry what is known from one
     call to the next. ``means`` (n, classes) gets what was looked at, unless it has no columns.
+    ``work`` counts what it took to find classes to look at, ``scan_work`` the looking.
     """
     rows, row, code_of, table = slots.rows, slots.row, slots.code, slots.table
     begin, end, low, high = slots.begin, slots.end, slots.low, slots.high
@@ -365,7 +367,7 @@ def predict(
                     _scan(
                         rows, row, table, low, high, begin[code], end[code], homes[i], own[i],
                         queries, points, i, scale, blurs[i], bounds, i, scan_bounds,
-                        scan_partial, distances, indices, 0, 0, work,
+                        scan_partial, distances, indices, 0, 0, scan_work,
                     )  # fmt: skip
                     seen[i, code] = True
                     mean = _mean(distances, indices)

@@ -20,6 +20,7 @@ _MOST_AXES = 128
 # Where an empty slot is, on a scale on which the gallery has radius one.
 _NOWHERE = np.float32(1e12)
 _FEW = 8  # slots that an anchor stands for, at least
+_MOST_ANCHORS = 2**14
 _SAMPLE = 4096  # rows that choose the axes; any rotation is right, a good one is fast
 _WIDE = 1024  # features; decompositions of larger matrices take too long
 _BLOCK = 2**22  # elements of a float64 temporary
@@ -59,6 +60,7 @@ class Frame:
         n_features = X.shape[1]
         n_sample = _SAMPLE if n_features <= _WIDE else _WIDE
         sample = X[:: -(-len(X) // n_sample)] - centre
+        sample /= np.abs(sample).max() or 1  # so that no product overflows
         # The smaller of the two products; the second gives only the axes that the sample spans.
         if n_features <= len(sample):
             axes = np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
@@ -117,32 +119,37 @@ class Gallery:
 def fill(X: NDArray[Any], codes: NDArray[np.intp], frame: Frame, *, spare: float = 0.0) -> Slots:
     """Lay out rows with class codes 0, 1, ...; leave each class ``spare`` of its size free."""
     counts = np.bincount(codes)
-    begin, end, room = (np.empty_like(counts) for _ in range(3))
-    places = np.empty(len(X), dtype=np.intp)  # row -> slot
-    rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+    starts = np.cumsum(counts) - counts
+    order = np.argsort(codes, kind="stable")  # class by class
     near = frame.coordinates(X, AXES)
-    means = np.stack([near[rows].mean(axis=0) for rows in rows_of])
-    n_slots = 0
+    means = np.add.reduceat(near[order], starts, axis=0) / counts[:, None]
+    for code in np.flatnonzero(counts > LEAF):
+        rows = order[starts[code] : starts[code] + counts[code]]
+        rows[:] = rows[neighbours_together(near[rows])]
     # Small classes share leaves, so classes that are near one another lie side by side.
-    for code in neighbours_together(means):
-        rows = rows_of[code][neighbours_together(near[rows_of[code]])]
-        begin[code], end[code] = n_slots, n_slots + len(rows)
-        places[rows] = np.arange(begin[code], end[code])
-        n_slots = room[code] = int(end[code]) + math.ceil(spare * len(rows))
+    sequence = neighbours_together(means)
+    sizes = counts + np.ceil(spare * counts).astype(np.intp)
+    room = np.empty_like(sizes)
+    room[sequence] = np.cumsum(sizes[sequence])
+    begin = room - sizes
+    places = np.empty(len(X), dtype=np.intp)  # row -> slot
+    places[order] = np.repeat(begin - starts, counts) + np.arange(len(X))
+    n_slots = int(sizes.sum())
     n_groups = -(-math.ceil(n_slots * (1 + spare)) // (GROUP * LEAF))
-    # Tiny classes share an anchor.
+
+    order = np.argsort(places)  # slot by slot
     anchor_slot = np.union1d(np.arange(0, n_slots, GROUP * LEAF), begin)
-    tiny = np.diff(anchor_slot // _FEW, prepend=-1) == 0
-    anchor_slot = anchor_slot[~tiny]
-    order = np.argsort(places)
-    counts = np.diff(np.searchsorted(places[order], [*anchor_slot, n_slots]))
-    anchor_slot, counts = anchor_slot[counts > 0], counts[counts > 0]
+    # Tiny classes share an anchor.
+    few = max(_FEW, n_slots // _MOST_ANCHORS)
+    anchor_slot = anchor_slot[np.diff(anchor_slot // few, prepend=-1) > 0]
+    n_behind = np.diff(np.searchsorted(places[order], [*anchor_slot, n_slots]))
+    anchor_slot, n_behind = anchor_slot[n_behind > 0], n_behind[n_behind > 0]
     slots = Slots(
         rows=np.zeros((n_groups * GROUP * LEAF, X.shape[1]), dtype=X.dtype),
         row=np.full(n_groups * GROUP * LEAF, -1, dtype=np.intp),
         code=np.full(n_groups * GROUP * LEAF, -1, dtype=np.intp),
         begin=begin,
-        end=end,
+        end=begin + counts,
         room=room,
         table=np.full((frame.n_axes // AXES, n_groups * GROUP, AXES, LEAF), _NOWHERE),
         low=np.full((n_groups, AXES, GROUP), _NOWHERE),
@@ -158,7 +165,7 @@ def fill(X: NDArray[Any], codes: NDArray[np.intp], frame: Frame, *, spare: float
         at = np.searchsorted(anchor_slot, places[rows], side="right") - 1
         first = np.flatnonzero(np.diff(at, prepend=-1))
         slots.anchors[at[first]] += np.add.reduceat(coordinates, first, axis=0)
-    slots.anchors[:] /= counts[:, None]
+    slots.anchors[:] /= n_behind[:, None]
     return slots
 
 
