@@ -375,6 +375,9 @@ def test_numpy_steps_in_where_numba_cannot_write_its_cache(monkeypatch, tmp_path
         (lambda i: ClassIndex([1.0, 2.0], [0, 1]), "at least one row"),
         (lambda i: ClassIndex([[np.nan]], [0]), "NaN, infinity or"),
         (lambda i: ClassIndex([[1.0]], [0, 1]), "as many labels"),
+        (lambda i: ClassIndex([[1.0]], [np.nan]), "missing label"),
+        (lambda i: i.add([[1.0]], [np.nan]), "missing label"),
+        (lambda i: ClassIndex(np.empty((2, 0)), [0, 1]), "at least one row of features"),
     ],
 )
 def test_bad_input(call, message):
@@ -382,3 +385,29 @@ def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call(index)
     assert index.nearest([[0.9]], 1).indices.item() == 1  # it is as it was
+
+
+def test_equal_means_go_to_the_first_class(way):
+    """A rounded mean of ten equal distances can be below each of them."""
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        p, query = rng.normal(size=(2, 3))
+        X = np.concatenate([[p] * 10, rng.normal(size=(30, 3)) + 50, [p] * 10])
+        index = ClassIndex(X, np.repeat([0, 1], [40, 10]))
+        assert index.predict([query], 10).tolist() == [0]
+
+
+def test_far_rows_and_farther_queries(way):
+    rng = np.random.default_rng(8)
+    X, y = rng.uniform(-0.7, 0.7, (68, 2)), np.arange(68) // 4
+    index = ClassIndex(X, y)
+    index.add([[0.8e6, 0], [0, 0.9e6]], [99, 99])
+    found = index.search(np.tile([[5e9, 2e9]], (64, 1)), 1)
+    assert (found.indices[:, -1, 0] == 68).all()
+
+
+def test_labels_are_a_copy():
+    y = np.array([0, 1])
+    index = ClassIndex([[0.0], [1.0]], y)
+    y[:] = 7
+    assert index.labels.tolist() == [0, 1]

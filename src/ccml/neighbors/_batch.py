@@ -54,13 +54,12 @@ def search_batch(
     slot_of = np.append(np.argsort(order), -1)  # -1 stays -1
     centre = rows.mean(axis=0)
     right = np.zeros((rows.shape[1], len(row)), dtype=np.float32)
-    right[:, : len(rows)] = (rows - centre).T
-    left = (queries - centre).astype(np.float32)
+    around, left = rows - centre, queries - centre
     # Products of lengths up to one can't overflow.
-    longest = max(float(np.abs(right).max()), float(np.abs(left).max(initial=0)))
-    scale = 1 / (longest * np.sqrt(len(right))) if longest > 0 else 1.0
-    right *= np.float32(scale)
-    left *= np.float32(scale)
+    longest = max(float(np.abs(around).max()), float(np.abs(left).max(initial=0)))
+    scale = min(1 / (longest * np.sqrt(len(right))), 1e150) if longest > 0 else 1.0
+    right[:, : len(rows)] = (around * scale).T
+    left = (left * scale).astype(np.float32)
     points = queries.astype(np.float64)
     n_ranges = n_classes if query_codes is None else 2
     distances = np.full((len(queries), n_ranges, k), np.inf)

@@ -65,8 +65,8 @@ class ClassIndex:
     """
 
     def __init__(self, X: ArrayLike, y: ArrayLike) -> None:
-        X, y = _as_rows(X), np.asarray(y)
-        if X.ndim != 2 or len(X) == 0:
+        X, y = _as_rows(X), np.array(y)
+        if X.ndim != 2 or X.size == 0:
             raise ValueError(f"ClassIndex needs at least one row of features; got shape {X.shape}.")
         _check_labels(X, y)
         _check_finite(X, "rows")
@@ -101,8 +101,8 @@ class ClassIndex:
     def add(self, X: ArrayLike, y: ArrayLike) -> None:
         """Append rows, of known or new classes; their indices follow those already there.
 
-        Most rows find a free place. Only when a class has outgrown its room, every eighth time it
-        grows by an eighth, is everything laid out anew.
+        Most rows find a free place. Everything is laid out anew at the first time, and when a class
+        has outgrown its room or a new one finds none, after growing by about an eighth.
         """
         X, y = _as_rows(X), np.asarray(y)
         self._check_width(X.shape, "add")
@@ -122,16 +122,17 @@ class ClassIndex:
         """Put rows into free slots, if there are enough of them in the right places."""
         gallery = self._gallery
         slots, lengths = gallery.slots, gallery.frame.lengths(X)
-        if X.dtype != slots.rows.dtype or lengths.max() > _FAR:
+        if np.result_type(X, slots.rows) != slots.rows.dtype or lengths.max() > _FAR:
             return False
-        known, (begin, end, room) = self.classes, (slots.begin, slots.end, slots.room)
+        known = self.classes.astype(np.result_type(self.classes, y))
+        begin, end, room = (slots.begin, slots.end, slots.room)
         added, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         free = int(room.max())  # the first slot that no class has
         places = np.empty(len(X), dtype=np.intp)
         for label, count, mine in zip(added, counts, range(len(added)), strict=True):
             code = int(np.searchsorted(known, label))
             if code == len(known) or known[code] != label:
-                known = np.insert(known.astype(np.result_type(known, added)), code, label)
+                known = np.insert(known, code, label)
                 begin, end = np.insert(begin, code, free), np.insert(end, code, free)
                 free = min(free + max(count, LEAF), len(slots.row))
                 room = np.insert(room, code, free)
@@ -324,6 +325,8 @@ def _as_rows(X: ArrayLike) -> NDArray[Any]:
 def _check_labels(X: NDArray[Any], y: NDArray[Any]) -> None:
     if y.shape != (len(X),):
         raise ValueError(f"{len(X)} rows need as many labels; got labels of shape {y.shape}.")
+    if (y != y).any():
+        raise ValueError("ClassIndex got a missing label (NaN); remove those rows.")
 
 
 def _check_finite(X: NDArray[Any], what: str) -> None:

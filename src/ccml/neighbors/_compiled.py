@@ -161,8 +161,9 @@ def predict(
                 farthest = distances[:, :, -1]
                 n_list_axes = _plan(gallery, sample, classes, farthest, finding + looking)
         if n_list_axes > 0:
-            codes, means = _predict_by_lists(threads, gallery, queries, k, n_list_axes)
-            means = means if with_means else means[:, :0]
+            codes, means = _predict_by_lists(
+                threads, gallery, queries, k, n_list_axes, with_means=with_means
+            )
         else:
             codes, _, means, _ = _predict(
                 threads, gallery, queries, k, n_axes, with_means=with_means
@@ -237,19 +238,20 @@ def _predict(
 
 
 def _predict_by_lists(
-    threads: Threads, gallery: Gallery, queries: Queries, k: int, n_axes: int
+    threads: Threads, gallery: Gallery, queries: Queries, k: int, n_axes: int, *, with_means: bool
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Predict from the nearest rows of every class: codes, and all means."""
+    """Predict from the nearest rows of every class: codes, and all means or (n, 0)."""
     ranges = Ranges.of(gallery, by_class=True)
     size = max(1, _LISTED // (len(ranges) * k))
-    parts = [queries[i : i + size] for i in range(0, len(queries), size)]
-    means = np.concatenate(
-        [
-            mean_distances(_search_by_products(threads, gallery, part, ranges, k, n_axes)[0])
-            for part in parts
-        ]
-    )
-    return means.argmin(axis=1), means
+    codes = np.empty(len(queries), dtype=np.intp)
+    means = np.empty((len(queries), len(ranges) if with_means else 0))
+    for begin in range(0, len(queries), size):
+        part = slice(begin, begin + size)
+        lists, _ = _search_by_products(threads, gallery, queries[part], ranges, k, n_axes)
+        found = mean_distances(lists)
+        codes[part] = found.argmin(axis=1)
+        means[part] = found[:, : means.shape[1]]
+    return codes, means
 
 
 def _search_by_products(

@@ -359,7 +359,9 @@ def predict(
                         continue
                     if not at_home:
                         work[1] += 1
-                        if slot == own[i] or _exact(rows, slot, points, i) > best[i]:
+                        # A rounded mean of equal distances can be below each of them.
+                        nearest = _exact(rows, slot, points, i)
+                        if slot == own[i] or nearest > best[i] * (1 + (k + 2) * 2.0**-52):
                             continue
                     for j in range(k):
                         distances[0, 0, j] = np.inf

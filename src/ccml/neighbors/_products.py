@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccml.neighbors import _kernels
-from ccml.neighbors._slots import GROUP, LEAF, Gallery, group_columns
+from ccml.neighbors._slots import CLIP, GROUP, LEAF, Gallery, group_columns
 
 ALL_FEATURES = 2**30  # instead of a number of axes
 _NO_SPLITS = np.empty(0, dtype=np.intp)
@@ -61,9 +61,13 @@ class Left:
         """Take queries on some of the axes, or in all features."""
         frame = gallery.frame
         if n_axes == ALL_FEATURES:
-            return cls.of_rows(frame.unrotated(points))
-        complete = n_axes == frame.n_axes and frame.is_complete
-        return cls.of_rows(coordinates[:, :n_axes], complete=complete)
+            rows, complete = frame.unrotated(points), True
+        else:
+            rows = coordinates[:, :n_axes]
+            complete = n_axes == frame.n_axes and frame.is_complete
+        # What was moved nearer keeps its bounds, but not the order of its neighbours.
+        complete = complete and bool(np.abs(rows).max(initial=0) < CLIP)
+        return cls.of_rows(rows, complete=complete)
 
     @classmethod
     def of_rows(cls, rows: NDArray[np.float32], *, complete: bool = True) -> "Left":

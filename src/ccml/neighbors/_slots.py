@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 AXES = 8  # per chunk of the table: as many as the box has, and a kernel adds up at a time
 LEAF = 64
 GROUP = 16
+CLIP = 1e9  # radii; coordinates end here, so that their squares don't overflow
 _MOST_AXES = 128
 # Where an empty slot is, on a scale on which the gallery has radius one.
 _NOWHERE = np.float32(1e12)
@@ -71,7 +72,7 @@ class Frame:
             float(np.sqrt(np.einsum("ij,ij->i", block, block).max()))
             for block in (X[rows] - centre for rows in _blocks(len(X), n_features))
         )
-        return cls(centre, axes[:, :_MOST_AXES], 1 / radius if radius > 0 else 1.0)
+        return cls(centre, axes[:, :_MOST_AXES], min(1 / radius, 1e150) if radius > 0 else 1.0)
 
     @property
     def n_axes(self) -> int:
@@ -92,12 +93,12 @@ class Frame:
         found = np.zeros((len(X), n_axes or self.n_axes), dtype=np.float32)
         for rows in _blocks(len(X), X.shape[1]):
             rotated = (X[rows] - self.centre) @ axes
-            found[rows, : axes.shape[1]] = np.clip(rotated * self.scale, -1e9, 1e9)
+            found[rows, : axes.shape[1]] = np.clip(rotated * self.scale, -CLIP, CLIP)
         return found
 
     def unrotated(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Return all features of rows around the centre, on the table's scale."""
-        return np.clip((X - self.centre) * self.scale, -1e9, 1e9).astype(np.float32)
+        return np.clip((X - self.centre) * self.scale, -CLIP, CLIP).astype(np.float32)
 
     def lengths(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the distances of rows from the centre, on the table's scale."""

@@ -31,11 +31,13 @@ class Threads(ThreadPoolExecutor):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        with self._lock:
-            Threads._n_open -= 1
-            if Threads._n_open == 0:
-                Threads._limits.restore_original_limits()
+        try:
+            super().__exit__(*error)
+        finally:
+            with self._lock:
+                Threads._n_open -= 1
+                if Threads._n_open == 0:
+                    Threads._limits.restore_original_limits()
 
     def __init__(self) -> None:
         self.n_threads = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
