@@ -35,4 +35,5 @@ bench: $(INSTALLED)  ## speed and memory beside the peers, as ratios (half an ho
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment and all caches
+	find src -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis report

@@ -51,3 +51,23 @@ def test_any_scale(size):
     found = search_batch(rows, rows, codes, own, 1, 4)
     scaled = search_batch(rows / np.float32(size), rows / np.float32(size), codes, own, 1, 4)
     np.testing.assert_array_equal(found, scaled)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"codes": np.array([0, 1, 2])},
+        {"codes": np.array([0, 1])},
+        {"own": np.array([3, -1])},
+        {"own": np.array([-1])},
+        {"query_codes": np.array([0, 2])},
+        {"k": 0},
+    ],
+    ids=str,
+)
+def test_bad_input(change):
+    """The kernels don't look where they step, so what they are given is checked."""
+    good = {"codes": np.array([0, 1, 1]), "own": np.array([0, -1]), "k": 1}
+    arguments = {**good, **change}
+    with pytest.raises(ValueError, match="search_batch"):
+        search_batch(np.zeros((2, 4)), np.ones((3, 4)), n_classes=2, **arguments)

@@ -277,3 +277,9 @@ def test_torch_finds_the_same_neighbours_as_the_compiled_search(objective, monke
         results.append((loss, *torch.autograd.grad(loss, z)))
     for compiled, plain in zip(*results, strict=True):
         torch.testing.assert_close(compiled, plain)
+
+
+def test_half_precision_on_the_cpu():
+    """What autocast gives: numpy doesn't know it, torch does."""
+    z = torch.randn(40, 4, generator=torch.Generator().manual_seed(0)).bfloat16()
+    assert objectives.local(z, torch.arange(40) % 3, 3).isfinite()

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccml._validation import check_count
 from ccml.neighbors._slots import GROUP, LEAF
 
 _SIZE = GROUP * LEAF
@@ -42,6 +43,18 @@ def search_batch(
     array of shape (n, n_classes, k), or (n, 2, k)
         Indices of rows, -1 where there are fewer.
     """
+    k = check_count("search_batch", "k", k)
+    codes_of = [codes] if query_codes is None else [codes, query_codes]
+    if not (
+        len(codes) == len(rows) > 0
+        and all(len(side) == len(queries) for side in [own, *codes_of[1:]])
+        and all(((part >= 0) & (part < n_classes)).all() for part in codes_of)
+        and ((own >= -1) & (own < len(rows))).all()
+    ):
+        raise ValueError(
+            "search_batch needs a code from 0 to n_classes - 1 for every row, and of every query "
+            "which row it is itself, or -1."
+        )
     # numba takes half a second to import
     from ccml.neighbors._products import Left, Right, Runs, sift
     from ccml.neighbors._threads import Threads

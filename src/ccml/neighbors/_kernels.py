@@ -450,4 +450,4 @@ def sift(
                     ):
                         _insert(distances, indices, i, c, distance, row[slot])
                         limit = distances[i, c, k - 1] * scale * scale * _ROUNDING
-                        least = np.float32((squares[i] - limit) / 2 - slacks[i])
+                        least = max(least, np.float32((squares[i] - limit) / 2 - slacks[i]))

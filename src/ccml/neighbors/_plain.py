@@ -22,13 +22,14 @@ def search(
     distances = np.full((len(Q), len(begins), k), np.inf)
     indices = np.full(distances.shape, -1, dtype=np.intp)
     size = min(_QUERIES, max(1, _QUERIES * _ROWS // (k * Q.shape[1])))
+    n_rows = min(_ROWS, max(1, _QUERIES * _ROWS // Q.shape[1]))
     for i in range(0, len(Q), size):
         queries = np.asarray(Q[i : i + size], dtype=np.float64)
         for c, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             live = np.arange(begin, end)[slots.row[begin:end] >= 0]
             best = distances[i : i + size, c], indices[i : i + size, c]
-            for j in range(0, len(live), _ROWS):
-                places = live[j : j + _ROWS]
+            for j in range(0, len(live), n_rows):
+                places = live[j : j + n_rows]
                 found = _nearest(gallery, queries, own[i : i + size], places, k)
                 _merge(best, found)
     return distances, indices

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+# numba's cache doesn't notice a change of these: `make clean` after one.
 AXES = 8  # per chunk of the table: as many as the box has, and a kernel adds up at a time
 LEAF = 64
 GROUP = 16
@@ -98,7 +99,9 @@ class Frame:
 
     def unrotated(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Return all features of rows around the centre, on the table's scale."""
-        return np.clip((X - self.centre) * self.scale, -CLIP, CLIP).astype(np.float32)
+        around = X - self.centre
+        around *= self.scale
+        return np.clip(around, -CLIP, CLIP, out=around).astype(np.float32)
 
     def lengths(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the distances of rows from the centre, on the table's scale."""

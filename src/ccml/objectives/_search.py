@@ -34,7 +34,8 @@ def search_pool(queries: Tensor, labels: Tensor, pool: Pool, k: int, *, per_clas
     own_class, pool_codes = codes[: len(labels)], codes[len(labels) :]
     # What has diverged has no neighbours; torch lets its NaN through to the loss.
     finite = bool(torch.isfinite(queries.sum() + rows.sum()))
-    if finite and queries.device.type == "cpu" and neighbors.backend() == "numba":
+    numpy_has_it = queries.device.type == "cpu" and queries.dtype in (torch.float32, torch.float64)
+    if finite and numpy_has_it and neighbors.backend() == "numba":
         found = torch.from_numpy(
             neighbors.search_batch(
                 queries.numpy(),
