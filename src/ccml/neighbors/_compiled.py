@@ -77,6 +77,12 @@ class Queries:
         fields = (self.order, self.points, self.coordinates, self.blurs, self.homes, self.own)
         return Queries(*(field[part] for field in fields))
 
+    def group_bounds(self, gallery: Gallery) -> NDArray[np.float32]:
+        """Squared distances to the boxes around the groups, (n, groups)."""
+        bounds = np.empty((len(self), len(gallery.slots.low)), dtype=np.float32)
+        _kernels.group_bounds(gallery.slots, self.coordinates, bounds)
+        return bounds
+
     def near_first(self, gallery: Gallery) -> NDArray[np.intp]:
         """Order the groups, so that early distances rule out most of the rest."""
         slots = gallery.slots
@@ -181,7 +187,8 @@ def _search_by_bounds(
         mine, work = queries[part], np.zeros(2, dtype=np.intp)
         _kernels.search(
             gallery.slots, ranges.begin, ranges.end, mine.homes, mine.own, mine.coordinates,
-            mine.points, gallery.frame.scale, mine.blurs, distances[part], indices[part], work,
+            mine.points, gallery.frame.scale, mine.blurs, mine.group_bounds(gallery),
+            distances[part], indices[part], work,
         )  # fmt: skip
         return work
 
@@ -203,9 +210,8 @@ def _predict(
 
     def task(part: slice) -> NDArray[np.intp]:
         mine, work = queries[part], np.zeros(4, dtype=np.intp)
-        bounds = np.empty((len(mine), n_groups), dtype=np.float32)
+        bounds = mine.group_bounds(gallery)
         seen = np.zeros((len(mine), n_classes), dtype=np.bool_)
-        _kernels.group_bounds(slots, mine.coordinates, bounds)
 
         def look(
             groups: NDArray[np.intp],

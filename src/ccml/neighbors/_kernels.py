@@ -5,7 +5,8 @@ float64. What skips work are lower bounds in float32 on the principal axes, neve
 widens a distance by what rounding can hide.
 
 Written for LLVM's vectoriser: loops of constant length, and last indices that can't be negative.
-Inner functions take whole arrays and indices: a view would cost numba two atomic operations.
+Inner functions take whole arrays and indices: a view would cost numba two atomic operations. All
+kernels are in this file because numba's cache notices changes of a kernel's own file only.
 """
 
 from typing import Any
@@ -69,18 +70,18 @@ def _outside(low: np.float32, high: np.float32, at: np.float32) -> np.float32:
     return beyond * beyond
 
 
-@_inline
-def _group_bounds(
-    low: Floats, high: Floats, queries: Floats, i: int, bounds: Floats, j: int
-) -> None:
-    """Squared distance of query i to the box around every group; goes into row j."""
+@_kernel
+def group_bounds(slots: Slots, queries: Floats, bounds: Floats) -> None:
+    """Squared distances of queries to the boxes around groups: (n, groups)."""
+    low, high = slots.group_low, slots.group_high
     n_groups = low.shape[1]
-    for group in range(n_groups):
-        bounds[j, group] = 0
-    for axis in range(AXES):
-        at = queries[i, axis]
+    for i in range(len(queries)):
         for group in range(n_groups):
-            bounds[j, group] += _outside(low[axis, group], high[axis, group], at)
+            bounds[i, group] = 0
+        for axis in range(AXES):
+            at = queries[i, axis]
+            for group in range(n_groups):
+                bounds[i, group] += _outside(low[axis, group], high[axis, group], at)
 
 
 @_inline
@@ -173,8 +174,7 @@ def _scan(
     i: int,
     scale: float,
     blur: float,
-    group_bounds: Floats,
-    g: int,
+    bounds: Floats,
     leaf_bounds: Floats,
     partial: Floats,
     distances: Doubles,
@@ -193,12 +193,12 @@ def _scan(
     if home < first or home >= stop:
         home = first
         for group in range(first + 1, stop):
-            if group_bounds[g, group] < group_bounds[g, home]:
+            if bounds[i, group] < bounds[i, home]:
                 home = group
     limit = _reach(distances[d, c, last], scale, blur)
     for turn in range(first - 1, stop):
         group = home if turn < first else turn
-        if turn == home or group_bounds[g, group] > limit:
+        if turn == home or bounds[i, group] > limit:
             continue
         _leaf_bounds(low, high, group, queries, i, leaf_bounds)
         left = max(begin // LEAF, group * GROUP)
@@ -237,41 +237,57 @@ def search(
     points: Doubles,
     scale: float,
     blurs: Doubles,
+    bounds: Floats,
     distances: Doubles,
     indices: Integers,
     work: Integers,
 ) -> None:
     """Find each query's nearest rows in every range of slots: (n, ranges, k), in and out."""
-    rows, row, table = slots.rows, slots.row, slots.table
-    low, high = slots.low, slots.high
-    group_low, group_high = slots.group_low, slots.group_high
-    group_bounds = np.empty((len(queries), group_low.shape[1]), dtype=np.float32)
+    rows, row, table, low, high = slots.rows, slots.row, slots.table, slots.low, slots.high
     leaf_bounds = np.empty(GROUP, dtype=np.float32)
     partial = np.empty(LEAF, dtype=np.float32)
-    for i in range(len(queries)):
-        _group_bounds(group_low, group_high, queries, i, group_bounds, i)
     for c in range(len(begin)):  # outside, so that a range stays in the cache
         for i in range(len(queries)):
             _scan(
                 rows, row, table, low, high, begin[c], end[c], homes[i], own[i], queries, points,
-                i, scale, blurs[i], group_bounds, i, leaf_bounds, partial, distances, indices,
-                i, c, work,
+                i, scale, blurs[i], bounds, leaf_bounds, partial, distances, indices, i, c, work,
             )  # fmt: skip
 
 
 @_kernel
-def group_bounds(slots: Slots, queries: Floats, bounds: Floats) -> None:
-    """Squared distances of queries to the boxes around groups: (n, groups)."""
-    low, high = slots.group_low, slots.group_high
-    for i in range(len(queries)):
-        _group_bounds(low, high, queries, i, bounds, i)
-
-
-@_inline
-def _mean(distances: Doubles, indices: Integers) -> float:
-    """Mean of the distances found; infinite if none was."""
+def _class_mean(
+    rows: Any,
+    row: Integers,
+    table: Floats,
+    low: Floats,
+    high: Floats,
+    begin: int,
+    end: int,
+    home: int,
+    own: int,
+    queries: Floats,
+    points: Doubles,
+    i: int,
+    scale: float,
+    blur: float,
+    bounds: Floats,
+    leaf_bounds: Floats,
+    partial: Floats,
+    distances: Doubles,
+    indices: Integers,
+    work: Integers,
+) -> float:
+    """Mean distance of query i to the nearest rows of a class; infinite if it has none."""
+    k = distances.shape[2]
+    for j in range(k):
+        distances[0, 0, j] = np.inf
+        indices[0, 0, j] = -1
+    _scan(
+        rows, row, table, low, high, begin, end, home, own, queries, points, i, scale, blur,
+        bounds, leaf_bounds, partial, distances, indices, 0, 0, work,
+    )  # fmt: skip
     total, n_found = 0.0, 0
-    while n_found < distances.shape[2] and indices[0, 0, n_found] >= 0:
+    while n_found < k and indices[0, 0, n_found] >= 0:
         total += distances[0, 0, n_found]
         n_found += 1
     return total / n_found if n_found > 0 else np.inf
@@ -318,61 +334,61 @@ def predict(
     distances = np.empty((1, 1, k))
     indices = np.empty((1, 1, k), dtype=np.intp)
     for i in range(len(queries)):
+        at_home = code_of[homes[i]]
+        if at_home >= 0 and not seen[i, at_home]:
+            seen[i, at_home] = True
+            best[i] = _class_mean(
+                rows, row, table, low, high, begin[at_home], end[at_home], homes[i], own[i],
+                queries, points, i, scale, blurs[i], bounds, scan_bounds, scan_partial, distances,
+                indices, scan_work,
+            )  # fmt: skip
+            codes[i] = at_home
+            if means.shape[1] > 0:
+                means[i, at_home] = best[i]
         limit = _reach(best[i], scale, blurs[i])
-        first_turn = -1 if best[i] == np.inf else 0
-        for turn in range(first_turn, len(groups)):
-            at_home = turn < 0
-            group = homes[i] // (LEAF * GROUP) if at_home else groups[turn]
+        for group in groups:
             if bounds[i, group] > limit:
                 continue
             _leaf_bounds(low, high, group, queries, i, leaf_bounds)
-            for leaf in range(1 if at_home else GROUP):
-                first = homes[i] if at_home else (group * GROUP + leaf) * LEAF
+            for leaf in range(GROUP):
+                first = (group * GROUP + leaf) * LEAF
                 code = code_of[first]
-                if at_home:
-                    partial[0] = 0
-                elif (
-                    leaf_bounds[leaf] > limit
-                    or (
-                        code >= 0
-                        and seen[i, code]
-                        and begin[code] <= first
-                        and first + LEAF <= end[code]
-                    )
-                    or (
-                        len(products) > 0
-                        and not _survives_products(
-                            products, halves, leaf, i, squares[i], limit, partial
-                        )
-                    )
-                    or (
-                        len(products) == 0
-                        and not _survives(
-                            table, group * GROUP + leaf, queries, i, limit, partial, work
-                        )
-                    )
+                if leaf_bounds[leaf] > limit or (
+                    code >= 0
+                    and seen[i, code]
+                    and begin[code] <= first
+                    and first + LEAF <= end[code]
                 ):
                     continue
-                for slot in range(first, first + (1 if at_home else LEAF)):
+                if len(products) > 0:
+                    survives = _survives_products(
+                        products, halves, leaf, i, squares[i], limit, partial
+                    )
+                else:
+                    survives = _survives(
+                        table, group * GROUP + leaf, queries, i, limit, partial, work
+                    )
+                if not survives:
+                    continue
+                for slot in range(first, first + LEAF):
                     code = code_of[slot]
-                    if partial[slot - first] > limit or row[slot] < 0 or seen[i, code]:
+                    if (
+                        partial[slot - first] > limit
+                        or row[slot] < 0
+                        or slot == own[i]
+                        or seen[i, code]
+                    ):
                         continue
-                    if not at_home:
-                        work[1] += 1
-                        # A rounded mean of equal distances can be below each of them.
-                        nearest = _exact(rows, slot, points, i)
-                        if slot == own[i] or nearest > best[i] * (1 + (k + 2) * 2.0**-52):
-                            continue
-                    for j in range(k):
-                        distances[0, 0, j] = np.inf
-                        indices[0, 0, j] = -1
-                    _scan(
-                        rows, row, table, low, high, begin[code], end[code], homes[i], own[i],
-                        queries, points, i, scale, blurs[i], bounds, i, scan_bounds,
-                        scan_partial, distances, indices, 0, 0, scan_work,
-                    )  # fmt: skip
+                    work[1] += 1
+                    # A rounded mean of equal distances can be below each of them.
+                    if _exact(rows, slot, points, i) > best[i] * (1 + (k + 2) * 2.0**-52):
+                        continue
                     seen[i, code] = True
-                    mean = _mean(distances, indices)
+                    mean = _class_mean(
+                        rows, row, table, low, high, begin[code], end[code], homes[i], own[i],
+                        queries, points, i, scale, blurs[i], bounds, scan_bounds, scan_partial,
+                        distances, indices, scan_work,
+                    )  # fmt: skip
                     if means.shape[1] > 0:
                         means[i, code] = mean
                     if mean < best[i] or (mean == best[i] and code < codes[i]):
