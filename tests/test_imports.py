@@ -20,7 +20,7 @@ ROWS = [
     {"learners", "classifiers", "evaluation", "datasets", "plotting"},
     {"training"},
     {"objectives"},
-    {"neighbors", "embeddings"},
+    {"neighbors", "embeddings", "centroids"},
     {"_validation"},
 ]
 HEIGHT = {name: -row for row, names in enumerate(ROWS) for name in names}

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
         plotting,
         training,
     )
-    from ccml.classifiers import CCKNNClassifier
-    from ccml.learners import CCML
+    from ccml.classifiers import CCKNNClassifier, NBNNClassifier, NearestMeanClassifier
+    from ccml.learners import CCML, ITML, KNCA, LMNN, NCA, NCMC, DrLIM
 
 __version__ = version("ccml")
 
-_HOMES = {"CCML": "ccml.learners", "CCKNNClassifier": "ccml.classifiers"}
+_LEARNERS = ("CCML", "DrLIM", "ITML", "KNCA", "LMNN", "NCA", "NCMC")
+_CLASSIFIERS = ("CCKNNClassifier", "NBNNClassifier", "NearestMeanClassifier")
+_HOMES = dict.fromkeys(_LEARNERS, "ccml.learners") | dict.fromkeys(_CLASSIFIERS, "ccml.classifiers")
 _MODULES = (
     "classifiers",
     "datasets",
@@ -39,7 +41,15 @@ _MODULES = (
 
 __all__ = [
     "CCML",
+    "ITML",
+    "KNCA",
+    "LMNN",
+    "NCA",
+    "NCMC",
     "CCKNNClassifier",
+    "DrLIM",
+    "NBNNClassifier",
+    "NearestMeanClassifier",
     "classifiers",
     "datasets",
     "embeddings",

@@ -46,19 +46,25 @@ def check_count(owner: str, name: str, value: Any, *, minimum: int = 1) -> int:
 
 def check_number(
     owner: str, name: str, value: Any, *, above: float | None = None, minimum: float | None = None,
-    below: float = float("inf"),
+    below: float = float("inf"), maximum: float | None = None,
 ) -> float:  # fmt: skip
-    """Return ``value`` as a ``float`` that is > ``above`` (or >= ``minimum``) and < ``below``."""
+    """Return ``value`` as a ``float`` that is > ``above`` (or >= ``minimum``) and < ``below``.
+
+    With ``maximum`` it may be at most that, instead of below something.
+    """
     low = above if above is not None else minimum
     if _is_number(value, Real):
         number = float(value)
         high_enough = low is None or number > low or (above is None and number == low)
-        if high_enough and number < below:
+        if high_enough and (number < below if maximum is None else number <= maximum):
             return number
     bounds = []
     if low is not None:
         bounds.append(f"above {low:g}" if above is not None else f"at least {low:g}")
-    bounds.append("finite" if below == float("inf") else f"below {below:g}")
+    if maximum is not None:
+        bounds.append(f"at most {maximum:g}")
+    else:
+        bounds.append("finite" if below == float("inf") else f"below {below:g}")
     raise ValueError(f"{owner}({name}={value!r}) must be a number, {' and '.join(bounds)}.")
 
 

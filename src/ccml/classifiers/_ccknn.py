@@ -5,23 +5,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ccml._validation import (
-    check_count,
-    check_option,
-    check_same_kind_of_label,
-    plain_labels,
-)
+from ccml._validation import check_count, check_option, check_same_kind_of_label
+from ccml.classifiers._base import IndexClassifier
 from ccml.neighbors import ClassIndex, mean_distances
 
 _RULES = ("sum", "gaussian")
 
 
-class CCKNNClassifier(ClassifierMixin, BaseEstimator):
+class CCKNNClassifier(IndexClassifier):
     """Give a query the class whose k nearest members are nearest to it on average.
 
     Where KNN takes the k nearest rows and lets them vote, CCKNN [1]_ takes the k nearest rows *of
@@ -93,14 +85,9 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         X, y = self._check_rows(X, y, reset=True)
-        if len(labels := np.unique(y)) < 2:
-            raise ValueError(
-                f"CCKNNClassifier needs at least 2 classes; y has 1 class ({labels[0]!r}). "
-                "To begin with one and add others later, use partial_fit."
-            )
-        self._check_priors(labels)
-        self.index_ = ClassIndex(X, y)
-        self.classes_ = self.index_.classes
+        self._check_two_classes(y)
+        self._check_priors(np.unique(y))
+        self._keep(ClassIndex(X, y))
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -114,12 +101,12 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
         X, y = self._check_rows(X, y, reset=first)
         if first:
             self._check_priors(np.unique(y))
-            self.index_ = ClassIndex(X, y)
+            self._keep(ClassIndex(X, y))
         else:
             check_same_kind_of_label("CCKNNClassifier.partial_fit", y, self.classes_)
             self._check_priors(np.union1d(self.classes_, y))
             self.index_.add(X, y)
-        self.classes_ = self.index_.classes
+            self._keep(self.index_)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -130,19 +117,6 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
             return self.index_.predict(X, self.n_neighbors)
         best = [scores.argmax(axis=1) for scores in self._score_blocks(X)]
         return self.classes_[np.concatenate(best)]
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return probabilities of shape (n_samples, n_classes), in the order of ``classes_``."""
-        return softmax(self._scores(X), axis=1)
-
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return log-probabilities up to a constant per row; larger is nearer.
-
-        The shape is (n_samples, n_classes), or (n_samples,) for two classes: then it is the
-        second's less the first's.
-        """
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def class_neighbors(
         self, X: ArrayLike, k: int | None = None
@@ -164,7 +138,6 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
         return self.index_.search(self._check_queries(X), self.n_neighbors if k is None else k)
 
     def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of every class up to a constant per query, (n_samples, n_classes)."""
         return np.concatenate(list(self._score_blocks(X)))
 
     def _score_blocks(self, X: ArrayLike) -> Iterator[NDArray[np.float64]]:
@@ -186,18 +159,6 @@ class CCKNNClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.priors, str):
             return np.full(len(self.classes_), 1 / len(self.classes_))
         return np.asarray(self.priors, dtype=np.float64)
-
-    def _check_rows(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
-        y = plain_labels(y)
-        check_classification_targets(y)
-        return X, y
-
-    def _check_queries(self, X: ArrayLike) -> NDArray[Any]:
-        check_is_fitted(self, "index_")
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
     def _check_parameters(self) -> None:
         check_count("CCKNNClassifier", "n_neighbors", self.n_neighbors)

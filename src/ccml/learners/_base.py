@@ -3,31 +3,29 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_random_state
 from torch import Tensor
 
-from ccml._validation import check_count, check_number, check_option, plain_labels
+from ccml._validation import check_count, check_number, check_option
 from ccml.embeddings import Linear
 from ccml.learners._initialization import (
     INITS,
     column_scale,
     neighbour_scale,
 )
+from ccml.learners._linear import LinearMetric, check_callbacks
 from ccml.training import Callback, Rows, TrainingOptions, TrainingResult, hold_out, train
 
 _MAX_COMPONENTS = 64  # unless the user asks for more
 _MAX_VALIDATION_ROWS = 5000  # more would only make the epochs quadratic in the rows
 _SCALE_NEIGHBORS = 5  # fixed, so that the start doesn't depend on the objective's parameters
-_POOL_ROWS = 10_000  # about: pools are made equal
 _MAX_POOL_ELEMENTS = 2**23  # of the pool's inputs, 32 MB
 
 _ENDINGS = {
@@ -42,35 +40,39 @@ _ENDINGS = {
 }
 
 
-class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+@dataclass(eq=False, repr=False)  # scikit-learn has its own; the fields are its parameters
+class MetricLearner(LinearMetric, ABC):
     """A transformer that learns its map from labels by minimising an objective.
 
-    A subclass has the parameters of `CCML` that aren't about its objective, and `_objective`.
+    The fields are the parameters that all learners share; `CCML` documents them. A subclass adds
+    those of its objective, checks them in `_check_parameters`, and gives `_objective`.
     """
 
-    n_components: int | None
-    n_neighbors: int
-    embedding: str
-    init: str | ArrayLike
-    batch_size: int | Literal["auto"]
-    max_epochs: int
-    learning_rate: float
-    weight_decay: float
-    dropout: float
-    validation_fraction: float
-    n_epochs_no_change: int
-    warm_start: bool
-    random_state: Any
-    device: str
-    verbose: bool
-    callbacks: Sequence[Callback] | None
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 5
+    embedding: str = "linear"
+    init: str | ArrayLike = "auto"
+    batch_size: int | Literal["auto"] = "auto"
+    max_epochs: int = 200
+    learning_rate: float = 0.03
+    weight_decay: float = 0.003
+    dropout: float = 0.0
+    validation_fraction: float = 0.1
+    n_epochs_no_change: int = 5
+    warm_start: bool = False
+    random_state: Any = None
+    device: str = "cpu"
+    verbose: bool = False
+    callbacks: Sequence[Callback] | None = None
 
-    components_: NDArray[np.floating[Any]]
-    n_features_in_: int
+    _pool_rows: ClassVar = 10_000  # about: pools are made equal
 
     @abstractmethod
-    def _objective(self) -> Callable[..., Tensor]:
-        """Check the parameters that only this learner has; return what `train` is to minimise."""
+    def _objective(
+        self, embedding: Linear, training: Rows, rng: np.random.Generator
+    ) -> Callable[..., Tensor]:
+        """Return what `train` is to minimise."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
@@ -88,7 +90,6 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self
         """
         self._check_parameters()
-        objective = self._objective()
         X, y, weight = self._check_data(X, y, sample_weight)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         classes = np.unique(y, return_inverse=True)[1]
@@ -97,49 +98,21 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         scale, start = self._initialise(X[kept] - centre, classes[kept], rng)
         inputs = ((X - centre) * scale).astype(np.float32)
         embedding = Linear(start)
+        training, validation = (
+            Rows(inputs[rows], classes[rows], _weights_of(weight, rows))
+            for rows in (kept, held_out)
+        )
         result = train(
             embedding,
-            objective,
-            Rows(inputs[kept], classes[kept], _weights_of(weight, kept)),
-            Rows(inputs[held_out], classes[held_out], _weights_of(weight, held_out))
-            if len(held_out)
-            else None,
+            self._objective(embedding, training, rng),
+            training,
+            validation if len(held_out) else None,
             self._training_options(len(kept), X.shape[1]),
             rng,
         )
         components = embedding.components.detach().cpu().numpy().astype(np.float64) * scale
         self._publish(components.astype(X.dtype), result)
         return self
-
-    def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
-        """Map rows into the learned space, where Euclidean distance is the learned one.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return X @ self.components_.T
-
-    def get_mahalanobis_matrix(self) -> NDArray[np.floating[Any]]:
-        """Return the matrix M of the learned distance (x - x')^T M (x - x')."""
-        check_is_fitted(self)
-        return self.components_.T @ self.components_
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
@@ -158,42 +131,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_number(name, "dropout", self.dropout, minimum=0, below=1)
         check_number(name, "validation_fraction", self.validation_fraction, minimum=0, below=1)
         _check_device(name, self.device)
-        callbacks = () if self.callbacks is None else self.callbacks
-        if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
-            raise ValueError(
-                f"{name}(callbacks={callbacks!r}) must be a list of functions of (epoch, loss, "
-                "validation_error)."
-            )
-
-    def _check_data(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
-        name = type(self).__name__
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        y = plain_labels(y)
-        check_classification_targets(y)
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float32, ensure_non_negative=True
-            )
-            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
-        labels, counts = np.unique(y, return_counts=True)
-        if len(labels) < 2:
-            raise ValueError(
-                f"{name} needs at least 2 classes to tell apart; y has 1 class ({labels[0]!r})."
-            )
-        if counts.max() < 2:
-            raise ValueError(
-                f"{name} needs a class with at least 2 samples; every class here has 1. "
-                "Give more samples per class."
-            )
-        if self.n_components is not None and self.n_components > X.shape[1]:
-            raise ValueError(
-                f"{name}(n_components={self.n_components}) can't exceed the number of features, "
-                f"{X.shape[1]}. Lower it, or leave it at None."
-            )
-        return X, y, weight
+        check_callbacks(name, self.callbacks)
 
     def _split(
         self, classes: NDArray[np.intp], rng: np.random.Generator
@@ -245,7 +183,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         batch_size = self.batch_size
         if batch_size == "auto":
             batch_size = int(np.clip(n_rows // 20, 32, 512))
-        pool_size = min(_POOL_ROWS, _MAX_POOL_ELEMENTS // n_features)
+        pool_size = min(self._pool_rows, _MAX_POOL_ELEMENTS // n_features)
         return TrainingOptions(
             n_neighbors=self.n_neighbors,
             batch_size=batch_size,
@@ -262,7 +200,7 @@ class MetricLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         )
 
     def _publish(self, components: NDArray[Any], result: TrainingResult) -> None:
-        self.components_ = components
+        self.components_: NDArray[Any] = components
         self.history_ = {"loss": result.loss, "validation_error": result.validation_error}
         self.n_iter_ = len(result.loss)
         if result.ended != "converged":
@@ -280,7 +218,9 @@ def _is_usable(components: NDArray[Any]) -> bool:
 
 
 def _weights_of(weight: NDArray[np.float32] | None, rows: NDArray[np.intp]) -> Any:
-    return None if weight is None else weight[rows] / weight[rows].mean()
+    if weight is None or len(rows) == 0:
+        return None
+    return weight[rows] / weight[rows].mean()
 
 
 def _check_device(name: str, device: Any) -> None:

@@ -1,20 +1,23 @@
 """Class-conditional metric learning."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
 from torch import Tensor
 
 from ccml import objectives
 from ccml._validation import check_option
+from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
-from ccml.training import Callback
+from ccml.training import Rows
 
 _OBJECTIVES = {"local": objectives.local, "per-class": objectives.per_class}
 
 
+@dataclass(eq=False, repr=False)
 class CCML(MetricLearner):
     """Learn a linear map in which each point's nearest neighbours are of its own class.
 
@@ -93,48 +96,16 @@ class CCML(MetricLearner):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 5,
-        objective: Literal["local", "per-class"] = "local",
-        loss: Literal["log-likelihood", "expected-accuracy"] = "log-likelihood",
-        embedding: str = "linear",
-        init: str | ArrayLike = "auto",
-        batch_size: int | Literal["auto"] = "auto",
-        max_epochs: int = 200,
-        learning_rate: float = 0.03,
-        weight_decay: float = 0.003,
-        dropout: float = 0.0,
-        validation_fraction: float = 0.1,
-        n_epochs_no_change: int = 5,
-        warm_start: bool = False,
-        random_state: Any = None,
-        device: str = "cpu",
-        verbose: bool = False,
-        callbacks: Sequence[Callback] | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.objective = objective
-        self.loss = loss
-        self.embedding = embedding
-        self.init = init
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.validation_fraction = validation_fraction
-        self.n_epochs_no_change = n_epochs_no_change
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _: KW_ONLY
+    objective: Literal["local", "per-class"] = "local"
+    loss: Literal["log-likelihood", "expected-accuracy"] = "log-likelihood"
 
-    def _objective(self) -> Callable[..., Tensor]:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_option("CCML", "objective", self.objective, _OBJECTIVES)
         check_option("CCML", "loss", self.loss, objectives.LOSSES)
+
+    def _objective(
+        self, embedding: Linear, training: Rows, rng: np.random.Generator
+    ) -> Callable[..., Tensor]:
         return partial(_OBJECTIVES[self.objective], n_neighbors=self.n_neighbors, loss=self.loss)

@@ -52,8 +52,7 @@ def local(
     tensor(-0.9998)
     """
     check_count("objective", "n_neighbors", n_neighbors)
-    if pool is None:
-        pool = Pool(embeddings, labels, torch.arange(len(labels), device=labels.device))
+    pool = Pool.of(embeddings, labels, pool)
     found = search_pool(embeddings, labels, pool, n_neighbors, per_class=False)
     to_same, to_other = mean_squared_distance(
         embeddings, pool.embeddings, found.rows, found.exists

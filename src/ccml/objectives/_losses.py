@@ -15,18 +15,23 @@ def reduce_log_probability(
     sample_weight: Tensor | None,
     embeddings: Tensor,
 ) -> Tensor:
-    """Average the loss over the points that count as queries, by weight if there are any.
-
-    ``"expected-accuracy"`` is minus the paper's Eq. `expectation`, per point;
-    ``"log-likelihood"`` its log form.
-    """
+    """Average the loss over the points that count as queries, by weight if there are any."""
     check_option("objective", "loss", loss, LOSSES)
-    weight = is_query.to(log_probability.dtype)
+    shares = query_shares(is_query, sample_weight, log_probability.dtype)
+    # Points that aren't queries may hold infinities; zero times those would be NaN.
+    mean = (loss_of(torch.where(is_query, log_probability, 0), loss) * shares).sum()
+    # Nobody chooses a NaN as a neighbour, so it would go unseen.
+    return torch.where(embeddings.isnan().any(), torch.nan, mean)
+
+
+def loss_of(log_probability: Tensor, loss: str) -> Tensor:
+    """``"expected-accuracy"`` is minus Eq. `expectation`, ``"log-likelihood"`` its log form."""
+    return -log_probability.exp() if loss == "expected-accuracy" else -log_probability
+
+
+def query_shares(is_query: Tensor, sample_weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """How much each point counts in the mean over the queries: shares that sum to one."""
+    weight = is_query.to(dtype)
     if sample_weight is not None:
         weight = weight * sample_weight
-    # Points that aren't queries may hold infinities; zero times those would be NaN.
-    log_probability = torch.where(is_query, log_probability, 0)
-    gain = log_probability.exp() if loss == "expected-accuracy" else log_probability
-    mean = (gain * weight).sum() / weight.sum().clamp_min(torch.finfo(gain.dtype).tiny)
-    # Nobody chooses a NaN as a neighbour, so it would go unseen.
-    return torch.where(embeddings.isnan().any(), torch.nan, -mean)
+    return weight / weight.sum().clamp_min(torch.finfo(dtype).tiny)

@@ -54,13 +54,18 @@ def _pair_weights(weights: Tensor, chosen: Tensor, n_pool: int) -> Tensor:
     )
 
 
+def squared_distances(queries: Tensor, pool: Tensor, chosen: Tensor) -> Tensor:
+    """Squared distances of each query to its chosen rows of the pool, both (B, K)."""
+    distances: Tensor = _SquaredDistances.apply(queries, pool, chosen)  # type: ignore[no-untyped-call]
+    return distances
+
+
 def mean_squared_distance(queries: Tensor, pool: Tensor, chosen: Tensor, exists: Tensor) -> Tensor:
     """Mean over the last axis of ``chosen``, over those that exist; inf where none does.
 
     ``chosen`` and ``exists`` are (B, ..., k); the result is (B, ...).
     """
-    distances: Tensor = _SquaredDistances.apply(queries, pool, chosen.flatten(1))  # type: ignore[no-untyped-call]
-    distances = distances.view(chosen.shape)
+    distances = squared_distances(queries, pool, chosen.flatten(1)).view(chosen.shape)
     count = exists.sum(-1)
     mean = torch.where(exists, distances, 0).sum(-1) / count.clamp_min(1)
     return torch.where(count > 0, mean, torch.inf)

@@ -33,8 +33,7 @@ def per_class(
     tensor(0.0002)
     """
     check_count("objective", "n_neighbors", n_neighbors)
-    if pool is None:
-        pool = Pool(embeddings, labels, torch.arange(len(labels), device=labels.device))
+    pool = Pool.of(embeddings, labels, pool)
     found = search_pool(embeddings, labels, pool, n_neighbors, per_class=True)
     logits = -mean_squared_distance(embeddings, pool.embeddings, found.rows, found.exists)  # (B, C)
     own = logits.gather(1, found.own_class[:, None]).squeeze(1)

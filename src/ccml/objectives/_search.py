@@ -17,6 +17,13 @@ class Pool(NamedTuple):
     labels: Tensor  # (P,)
     rows: Tensor  # (B,): where each query stands in the pool (-1: it doesn't)
 
+    @classmethod
+    def of(cls, embeddings: Tensor, labels: Tensor, pool: "Pool | None") -> "Pool":
+        """Return ``pool``, or by default the queries themselves."""
+        if pool is not None:
+            return pool
+        return cls(embeddings, labels, torch.arange(len(labels), device=labels.device))
+
 
 class Found(NamedTuple):
     """Rows of the pool, (B, groups, k). A group is a class, or else the own class and the rest."""

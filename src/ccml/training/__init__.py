@@ -1,7 +1,7 @@
 """The one optimisation loop: batches, schedule, early stopping, progress, callbacks."""
 
 from ccml.training._batches import hold_out, pools
-from ccml.training._callbacks import Callback
+from ccml.training._callbacks import Callback, progress_bar
 from ccml.training._loop import Rows, TrainingOptions, TrainingResult, train
 from ccml.training._schedule import Plateau
 
@@ -13,5 +13,6 @@ __all__ = [
     "TrainingResult",
     "hold_out",
     "pools",
+    "progress_bar",
     "train",
 ]

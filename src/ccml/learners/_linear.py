@@ -1,0 +1,90 @@
+"""What every linear metric can do once it has its components, and what it asks of its rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ccml._validation import plain_labels
+
+
+class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer by ``components_``, (n_components, n_features), learned from labels."""
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Map rows into the learned space, where Euclidean distance is the learned one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return X @ self.components_.T
+
+    def get_mahalanobis_matrix(self) -> NDArray[np.floating[Any]]:
+        """Return the matrix M of the learned distance (x - x')^T M (x - x')."""
+        check_is_fitted(self)
+        return self.components_.T @ self.components_
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
+        name = type(self).__name__
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        y = plain_labels(y)
+        check_classification_targets(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float32, ensure_non_negative=True
+            )
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        labels, counts = np.unique(y, return_counts=True)
+        if len(labels) < 2:
+            raise ValueError(
+                f"{name} needs at least 2 classes to tell apart; y has 1 class ({labels[0]!r})."
+            )
+        if counts.max() < 2:
+            raise ValueError(
+                f"{name} needs a class with at least 2 samples; every class here has 1. "
+                "Give more samples per class."
+            )
+        self._check_width(X)
+        return X, y, weight
+
+    def _check_width(self, X: NDArray[Any]) -> None:
+        if self.n_components is not None and self.n_components > X.shape[1]:
+            raise ValueError(
+                f"{type(self).__name__}(n_components={self.n_components}) can't exceed the number "
+                f"of features, {X.shape[1]}. Lower it, or leave it at None."
+            )
+
+
+def check_callbacks(owner: str, callbacks: Any) -> None:
+    """Refuse what can't be called after every epoch."""
+    callbacks = () if callbacks is None else callbacks
+    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+        raise ValueError(
+            f"{owner}(callbacks={callbacks!r}) must be a list of functions of (epoch, loss, "
+            "validation_error)."
+        )

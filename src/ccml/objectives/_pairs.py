@@ -1,0 +1,79 @@
+"""Losses over all pairs of a query and a row of the pool, in blocks of queries.
+
+Autograd would keep several matrices of the size of queries x pool. Here they live only for a block:
+its gradient is taken at once, and from then on is two small matrices.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ccml.objectives._search import Pool
+
+_BLOCK_ELEMENTS = 2**21  # of a (queries, pool) matrix; several are alive at a time
+
+
+class _SumOverBlocks(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        rows: Tensor,
+        own: Tensor,
+        value_of: Callable[[Tensor, slice], Tensor],
+    ) -> Tensor:
+        centre = rows.mean(0)  # ||q||^2 + ||x||^2 - 2qx cancels far from the origin
+        queries, rows = queries - centre, rows - centre
+        total = queries.new_zeros(())
+        grad_queries, grad_rows = torch.empty_like(queries), torch.zeros_like(rows)
+        needs_gradient = any(ctx.needs_input_grad[:2])
+        size = max(1, _BLOCK_ELEMENTS // len(rows))
+        for begin in range(0, len(queries), size):
+            block = slice(begin, min(begin + size, len(queries)))
+            distances = _squared_distances(queries[block], rows, own[block])
+            with torch.set_grad_enabled(needs_gradient):
+                value = value_of(distances.requires_grad_(needs_gradient), block)
+            total += value.detach()
+            if needs_gradient:
+                # d ||q - x||^2 = 2 (q - x)(dq - dx), summed over the pairs with weights W
+                (W,) = torch.autograd.grad(value, distances, value.new_tensor(2))
+                grad_queries[block] = W.sum(1)[:, None] * queries[block] - W @ rows
+                grad_rows += W.sum(0)[:, None] * rows - W.T @ queries[block]
+        ctx.save_for_backward(grad_queries, grad_rows)
+        return total
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        grad_queries, grad_rows = ctx.saved_tensors
+        return grad * grad_queries, grad * grad_rows, None, None
+
+
+def _squared_distances(queries: Tensor, rows: Tensor, own: Tensor) -> Tensor:
+    """Squared distances, (b, P); inf from a query to itself."""
+    norms = queries.square().sum(1)[:, None] + rows.square().sum(1)
+    distances = norms.addmm_(queries, rows.T, alpha=-2).clamp_min_(0)
+    present = (own >= 0).nonzero().squeeze(1)
+    distances[present, own[present]] = torch.inf
+    return distances
+
+
+def sum_over_blocks(
+    value_of: Callable[[Tensor, slice], Tensor], queries: Tensor, pool: Pool
+) -> Tensor:
+    """Sum ``value_of(distances, block)`` over blocks of queries; can be differentiated once.
+
+    ``distances`` are squared, (b, P), from the queries in the slice ``block`` to all rows of the
+    pool, and ``inf`` from a query to itself. The value is a scalar.
+    """
+    total: Tensor = _SumOverBlocks.apply(queries, pool.embeddings, pool.rows, value_of)  # type: ignore[no-untyped-call]
+    return total
+
+
+def class_sizes(labels: Tensor, pool: Pool) -> Tensor:
+    """How many other rows of its class each query has in the pool, (B,)."""
+    classes, counts = pool.labels.unique(return_counts=True)
+    place = torch.searchsorted(classes, labels).clamp_max(len(classes) - 1)
+    return torch.where(classes[place] == labels, counts[place], 0) - (pool.rows >= 0).long()
