@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ccml._validation import check_number
 from ccml.objectives._losses import query_shares
-from ccml.objectives._pairs import class_sizes, sum_over_blocks
+from ccml.objectives._pairs import by_autograd, class_sizes, sum_over_blocks
 from ccml.objectives._search import Pool
 
 
@@ -40,7 +40,8 @@ def contrastive(
     shares = query_shares(n_same > 0, sample_weight, embeddings.dtype)
     per_same, per_other = (shares / (2 * n.clamp_min(1)) for n in (n_same, n_others))
 
-    def value_of(distances: Tensor, block: slice) -> Tensor:
+    @by_autograd
+    def loss_of_block(distances: Tensor, block: slice) -> Tensor:
         same = labels[block, None] == pool.labels
         itself = torch.isinf(distances)
         pull = torch.where(same & ~itself, distances, 0).sum(1)
@@ -51,4 +52,4 @@ def contrastive(
         push = torch.where(near, apart, 0).sum(1) + margin**2 * coincide.sum(1)
         return (pull * per_same[block] + push * per_other[block]).sum()
 
-    return sum_over_blocks(value_of, embeddings, pool)
+    return sum_over_blocks(loss_of_block, embeddings, pool)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ccml._validation import check_count, check_option
 from ccml.objectives._losses import LOSSES, loss_of, query_shares
-from ccml.objectives._pairs import sum_over_blocks
+from ccml.objectives._pairs import by_autograd, sum_over_blocks
 from ccml.objectives._search import Pool
 
 SELECTIONS = ("majority", "all")
@@ -58,7 +58,8 @@ def knca(
     is_query = _can_win(company, others, k, selection)
     shares = query_shares(is_query, sample_weight, embeddings.dtype)
 
-    def value_of(distances: Tensor, block: slice) -> Tensor:
+    @by_autograd
+    def loss_of_block(distances: Tensor, block: slice) -> Tensor:
         weights = (-distances[:, order]).clamp_min(_NOTHING).T  # logs, (P, b)
         of_classes = _products([weights], counts, k)
         of_all = _products(of_classes, counts.new_tensor([len(classes)]), k)
@@ -78,7 +79,7 @@ def knca(
 
     if not is_query.any():
         return 0 * embeddings.sum()
-    return sum_over_blocks(value_of, embeddings, pool)
+    return sum_over_blocks(loss_of_block, embeddings, pool)
 
 
 def _can_win(company: Tensor, others: Tensor, k: int, selection: str) -> Tensor:

@@ -6,7 +6,7 @@ from torch import Tensor
 from ccml._validation import check_count, check_number
 from ccml.objectives._losses import query_shares
 from ccml.objectives._neighbors import squared_distances
-from ccml.objectives._pairs import sum_over_blocks
+from ccml.objectives._pairs import by_autograd, sum_over_blocks
 from ccml.objectives._search import Pool, search_pool
 
 
@@ -56,6 +56,7 @@ def large_margin(
         near = to_other.squeeze(1) < reach * (1 + 1e-3)
         crowded = (near & found.exists[:, 1, 0] & (shares > 0)).nonzero().squeeze(1)
 
+    @by_autograd
     def hinge_of(distances: Tensor, block: slice) -> Tensor:
         mine = crowded[block]
         limits = margin + distances.gather(1, targets[mine])  # (b, k)

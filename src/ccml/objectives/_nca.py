@@ -35,11 +35,24 @@ def nca(
     pool = Pool.of(embeddings, labels, pool)
     shares = query_shares(class_sizes(labels, pool) > 0, sample_weight, embeddings.dtype)
 
-    def value_of(distances: Tensor, block: slice) -> Tensor:
-        # A query that doesn't count sees all rows as its own: a sum of none has no gradient.
-        hidden = (labels[block, None] != pool.labels) & (shares[block, None] > 0)
-        to_all = torch.logsumexp(-distances, 1)
-        to_same = torch.logsumexp((-distances).masked_fill(hidden, -torch.inf), 1)
-        return (loss_of(to_same - to_all, loss) * shares[block]).sum()
+    def loss_of_block(distances: Tensor, block: slice) -> tuple[Tensor, Tensor]:
+        same = labels[block, None] == pool.labels
+        others, to_others = _softmin(distances)
+        mine, to_mine = _softmin(distances.masked_fill_(~same, torch.inf))
+        share = shares[block]
+        log_probability = torch.where(share > 0, to_others - to_mine, 0)
+        # The derivatives of a soft minimum are its weights; those of -p have one more factor, p.
+        factor = share * log_probability.exp() if loss == "expected-accuracy" else share
+        gradient = mine.sub_(others).mul_(factor[:, None])
+        return (loss_of(log_probability, loss) * share).sum(), gradient
 
-    return sum_over_blocks(value_of, embeddings, pool)
+    return sum_over_blocks(loss_of_block, embeddings, pool)
+
+
+def _softmin(distances: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights exp(-d) / sum of exp(-d), (b, P), and -log of that sum, (b,); 0 and inf for none."""
+    nearest = distances.amin(1)
+    shift = torch.where(nearest.isfinite(), nearest, 0)
+    weights = (shift[:, None] - distances).exp_()
+    total = weights.sum(1)
+    return weights.div_(total.clamp_min(1e-30)[:, None]), shift - total.log()

@@ -14,6 +14,10 @@ from ccml.objectives._search import Pool
 
 _BLOCK_ELEMENTS = 2**21  # of a (queries, pool) matrix; several are alive at a time
 
+# From squared distances (b, P) of the queries in a slice, inf from a query to itself, to their part
+# of the loss, a scalar, and its derivatives by the distances, (b, P).
+BlockLoss = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
+
 
 class _SumOverBlocks(torch.autograd.Function):
     @staticmethod
@@ -22,25 +26,21 @@ class _SumOverBlocks(torch.autograd.Function):
         queries: Tensor,
         rows: Tensor,
         own: Tensor,
-        value_of: Callable[[Tensor, slice], Tensor],
+        loss_of_block: BlockLoss,
     ) -> Tensor:
         centre = rows.mean(0)  # ||q||^2 + ||x||^2 - 2qx cancels far from the origin
         queries, rows = queries - centre, rows - centre
         total = queries.new_zeros(())
         grad_queries, grad_rows = torch.empty_like(queries), torch.zeros_like(rows)
-        needs_gradient = any(ctx.needs_input_grad[:2])
         size = max(1, _BLOCK_ELEMENTS // len(rows))
         for begin in range(0, len(queries), size):
             block = slice(begin, min(begin + size, len(queries)))
             distances = _squared_distances(queries[block], rows, own[block])
-            with torch.set_grad_enabled(needs_gradient):
-                value = value_of(distances.requires_grad_(needs_gradient), block)
-            total += value.detach()
-            if needs_gradient:
-                # d ||q - x||^2 = 2 (q - x)(dq - dx), summed over the pairs with weights W
-                (W,) = torch.autograd.grad(value, distances, value.new_tensor(2))
-                grad_queries[block] = W.sum(1)[:, None] * queries[block] - W @ rows
-                grad_rows += W.sum(0)[:, None] * rows - W.T @ queries[block]
+            loss, W = loss_of_block(distances, block)
+            total += loss
+            # d ||q - x||^2 = 2 (q - x)(dq - dx), summed over the pairs with weights W
+            grad_queries[block] = 2 * (W.sum(1)[:, None] * queries[block] - W @ rows)
+            grad_rows += 2 * (W.sum(0)[:, None] * rows - W.T @ queries[block])
         ctx.save_for_backward(grad_queries, grad_rows)
         return total
 
@@ -60,16 +60,22 @@ def _squared_distances(queries: Tensor, rows: Tensor, own: Tensor) -> Tensor:
     return distances
 
 
-def sum_over_blocks(
-    value_of: Callable[[Tensor, slice], Tensor], queries: Tensor, pool: Pool
-) -> Tensor:
-    """Sum ``value_of(distances, block)`` over blocks of queries; can be differentiated once.
-
-    ``distances`` are squared, (b, P), from the queries in the slice ``block`` to all rows of the
-    pool, and ``inf`` from a query to itself. The value is a scalar.
-    """
-    total: Tensor = _SumOverBlocks.apply(queries, pool.embeddings, pool.rows, value_of)  # type: ignore[no-untyped-call]
+def sum_over_blocks(loss_of_block: BlockLoss, queries: Tensor, pool: Pool) -> Tensor:
+    """Sum a loss over blocks of queries and all rows of the pool; can be differentiated once."""
+    total: Tensor = _SumOverBlocks.apply(queries, pool.embeddings, pool.rows, loss_of_block)  # type: ignore[no-untyped-call]
     return total
+
+
+def by_autograd(loss_of: Callable[[Tensor, slice], Tensor]) -> BlockLoss:
+    """Let autograd differentiate what has no short closed form."""
+
+    def loss_of_block(distances: Tensor, block: slice) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            loss = loss_of(distances.requires_grad_(), block)
+        (gradient,) = torch.autograd.grad(loss, distances)
+        return loss.detach(), gradient
+
+    return loss_of_block
 
 
 def class_sizes(labels: Tensor, pool: Pool) -> Tensor:
