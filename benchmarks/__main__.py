@@ -9,13 +9,14 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import choose, defaults, growth, memory, search, speed, survivors
+from benchmarks import choose, defaults, growth, learners, memory, search, speed, survivors
 
 BENCHMARKS = {
     "search": search.run,
     "growth": growth.run,
     "survivors": survivors.run,
     "speed": speed.run,
+    "learners": learners.run,
     "memory": memory.run,
     "defaults": defaults.run,
     "choose": choose.run,

@@ -81,6 +81,18 @@ def test_column_scale_tells_units_from_information():
     assert scale[0] == scale[1]
 
 
+@pytest.mark.parametrize("squared", [False, True])  # LDA is the better start, and PCA
+def test_the_best_start_has_the_lower_leave_one_out_error(striped, squared):
+    X, y = striped
+    if squared:  # loud columns tell apart classes with equal means
+        X = np.column_stack([np.where(y == 1, 30, 3)[:, None] * X[:, 2:5], X[:, :2]])
+    X = X - X.mean(axis=0)
+    starts = {name: INITS[name](X, y, 3, np.random.default_rng(0)) for name in INITS}
+    errors = {name: ccknn_error(X @ starts[name].T, y) for name in ("lda", "pca", "best")}
+    assert errors["lda"] != errors["pca"]
+    assert errors["best"] == min(errors.values())
+
+
 @pytest.mark.parametrize("init", ["pca", "lda"])
 def test_initial_directions(striped, init):
     """PCA: uncorrelated, of falling variance. LDA: the first two tell three classes apart."""

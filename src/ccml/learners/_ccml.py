@@ -41,9 +41,9 @@ class CCML(MetricLearner):
         expected accuracy, Eq. `expectation`), which gives up on points that it can't get right.
     embedding : {"linear"}
         The form of the map.
-    init : {"auto", "lda", "pca", "random", "identity"} or array (n_components, n_features)
-        Where to start; "auto" is "lda": principal directions once the classes are spheres. Its
-        overall scale is set from the data.
+    init : {"auto", "lda", "pca", "best", "random", "identity"} or array (n_components, n_features)
+        Where to start; "auto" is "lda": principal directions once the classes are spheres. "best"
+        is "lda" or "pca", by leave-one-out error. Its overall scale is set from the data.
     batch_size : int or "auto"
         Queries in a step. Their neighbours come from a larger pool of rows.
     max_epochs : int

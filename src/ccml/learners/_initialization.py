@@ -27,12 +27,14 @@ def column_scale(X: Matrix, y: Classes, k: int, rng: np.random.Generator) -> Mat
     standardise = 1 / np.where(deviation > 0, deviation, 1)
     together = np.full_like(standardise, 1 / (np.sqrt(np.mean(deviation**2)) or 1))
     sample = rng.permutation(len(X))[:_SAMPLE]
-    errors = []
-    for scale in (together, standardise):
-        index = ClassIndex(X[sample] * scale, y[sample])
-        chosen = index.predict(X[sample] * scale, k, exclude_self=True)
-        errors.append(np.mean(chosen != y[sample]))
-    return together if errors[0] <= errors[1] else standardise
+    scales = (together, standardise)
+    errors = [_leave_one_out_error(X[sample] * scale, y[sample], k) for scale in scales]
+    return scales[int(np.argmin(errors))]
+
+
+def _leave_one_out_error(X: Matrix, y: Classes, k: int) -> float:
+    chosen = ClassIndex(X, y).predict(X, k, exclude_self=True)
+    return float(np.mean(chosen != y))
 
 
 def neighbour_scale(
@@ -70,6 +72,14 @@ def _lda(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> 
     whitening = axes / np.sqrt(variances)
     total = whitening.T @ _covariance(X) @ whitening
     return (whitening @ _leading_directions(total, n_components)).T
+
+
+def _best(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
+    """LDA or PCA, whichever has the lower leave-one-out CCKNN error."""
+    sample = rng.permutation(len(X))[:_SAMPLE]
+    starts = [init(X, y, n_components, rng) for init in (_lda, _pca)]
+    errors = [_leave_one_out_error(X[sample] @ start.T, y[sample], 5) for start in starts]
+    return starts[int(np.argmin(errors))]
 
 
 def _random(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
@@ -119,6 +129,7 @@ INITS: dict[str, Init] = {
     "auto": _in_principal_subspace(_lda),
     "pca": _in_principal_subspace(_pca),
     "lda": _in_principal_subspace(_lda),
+    "best": _in_principal_subspace(_best),
     "random": _random,
     "identity": _identity,
 }

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ccml import objectives
@@ -41,7 +42,9 @@ class LMNN(MetricLearner):
         class is typically at 1.
     push : float
         Weight of the impostors against the pull of the targets, from 0 to 1.
-    embedding, init, batch_size, max_epochs, learning_rate, weight_decay, dropout, \
+    init : {"best", "lda", "pca", "random", "identity"} or array (n_components, n_features)
+        As in `CCML`. LMNN changes the metric less than the others, so the start matters more.
+    embedding, batch_size, max_epochs, learning_rate, weight_decay, dropout, \
 validation_fraction, n_epochs_no_change, warm_start, random_state, device, verbose, callbacks
         As in `CCML`.
 
@@ -67,8 +70,9 @@ validation_fraction, n_epochs_no_change, warm_start, random_state, device, verbo
     """
 
     _: KW_ONLY
+    init: str | ArrayLike = "best"
     margin: float = 1.0
-    push: float = 0.5
+    push: float = 0.9
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -16,7 +16,7 @@ def large_margin(
     n_neighbors: int,
     *,
     margin: float = 1.0,
-    push: float = 0.5,
+    push: float = 0.9,
     sample_weight: Tensor | None = None,
     pool: Pool | None = None,
 ) -> Tensor:
@@ -37,7 +37,7 @@ def large_margin(
     >>> from ccml import objectives
     >>> z = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
     >>> labels = torch.tensor([0, 0, 1, 1])
-    >>> objectives.large_margin(z, labels, 1)  # (1 - push) 1 + push (0 + 1 + 1 + 0) / 4
+    >>> objectives.large_margin(z, labels, 1, push=0.5)  # 1 / 2 + (0 + 1 + 1 + 0) / 4 / 2
     tensor(0.7500)
     """
     check_count("objective", "n_neighbors", n_neighbors)
