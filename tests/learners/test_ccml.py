@@ -19,18 +19,6 @@ from ccml.evaluation import ccknn_error, knn_error
 from ccml.learners._initialization import INITS, column_scale
 
 
-@pytest.fixture(scope="module")
-def striped():
-    """Three classes told apart by two of eight columns; the others are louder noise."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(3, size=400)
-    X = rng.normal(size=(400, 8))
-    X[:, 2:] *= 6
-    X[:, 0] += 5 * (y == 1)
-    X[:, 1] += 5 * (y == 2)
-    return X, y
-
-
 def quick(**parameters):
     """A learner that ends soon; whether it converged isn't the question."""
     return CCML(**({"max_epochs": 5, "random_state": 0} | parameters))

@@ -29,18 +29,6 @@ LEARNERS = {
 every_learner = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
 
 
-@pytest.fixture(scope="module")
-def striped():
-    """Three classes told apart by two of eight columns; the others are louder noise."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(3, size=400)
-    X = rng.normal(size=(400, 8))
-    X[:, 2:] *= 6
-    X[:, 0] += 5 * (y == 1)
-    X[:, 1] += 5 * (y == 2)
-    return X, y
-
-
 @every_learner
 def test_it_finds_what_tells_the_classes_apart(striped, learner):
     X, y = striped

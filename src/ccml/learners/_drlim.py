@@ -25,6 +25,8 @@ class DrLIM(MetricLearner):
     Choose it where every class should become one cluster, as for retrieval or for means: all
     pairs of a class attract each other, near or far, so a class with several clusters suffers.
 
+    The parameters that aren't listed here and the attributes are those of `CCML`.
+
     Parameters
     ----------
     n_components : int, optional
@@ -32,14 +34,6 @@ class DrLIM(MetricLearner):
         Of the CCKNN error on held-out rows that early stopping goes by.
     margin : float
         In units of the typical distance to a neighbour of one's class at the start.
-    embedding, init, batch_size, max_epochs, learning_rate, weight_decay, dropout, \
-validation_fraction, n_epochs_no_change, warm_start, random_state, device, verbose, callbacks
-        As in `CCML`.
-
-    Attributes
-    ----------
-    components_, history_, n_iter_
-        As in `CCML`.
 
     References
     ----------

@@ -26,6 +26,8 @@ class KNCA(MetricLearner):
     Choose it where KNN with k > 1 is to be used afterwards. It is the most expensive of the
     learners, about k times as much as `NCA`, so neighbours are chosen from smaller pools of rows.
 
+    The parameters that aren't listed here and the attributes are those of `CCML`.
+
     Parameters
     ----------
     n_components : int, optional
@@ -36,14 +38,6 @@ class KNCA(MetricLearner):
         where it has all.
     loss : {"log-likelihood", "expected-accuracy"}
         Maximise the mean log-probability of a right set, or the mean probability.
-    embedding, init, batch_size, max_epochs, learning_rate, weight_decay, dropout, \
-validation_fraction, n_epochs_no_change, warm_start, random_state, device, verbose, callbacks
-        As in `CCML`.
-
-    Attributes
-    ----------
-    components_, history_, n_iter_
-        As in `CCML`.
 
     References
     ----------

@@ -32,6 +32,8 @@ class LMNN(MetricLearner):
     class of k or fewer rows has as many targets as it can; without impostors only the pull is
     left.
 
+    The parameters that aren't listed here and the attributes are those of `CCML`.
+
     Parameters
     ----------
     n_components : int, optional
@@ -44,14 +46,6 @@ class LMNN(MetricLearner):
         Weight of the impostors against the pull of the targets, from 0 to 1.
     init : {"best", "lda", "pca", "random", "identity"} or array (n_components, n_features)
         As in `CCML`. LMNN changes the metric less than the others, so the start matters more.
-    embedding, batch_size, max_epochs, learning_rate, weight_decay, dropout, \
-validation_fraction, n_epochs_no_change, warm_start, random_state, device, verbose, callbacks
-        As in `CCML`.
-
-    Attributes
-    ----------
-    components_, history_, n_iter_
-        As in `CCML`.
 
     References
     ----------

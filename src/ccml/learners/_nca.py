@@ -28,6 +28,8 @@ class NCA(MetricLearner):
     trained in mini-batches (or with ``batch_size`` at least the number of rows, on all at once),
     in memory that doesn't grow with the square of the rows.
 
+    The parameters that aren't listed here and the attributes are those of `CCML`.
+
     Parameters
     ----------
     n_components : int, optional
@@ -35,14 +37,6 @@ class NCA(MetricLearner):
         Of the CCKNN error on held-out rows that early stopping goes by; NCA itself has no k.
     loss : {"log-likelihood", "expected-accuracy"}
         Maximise the mean of log p_i, or that of p_i.
-    embedding, init, batch_size, max_epochs, learning_rate, weight_decay, dropout, \
-validation_fraction, n_epochs_no_change, warm_start, random_state, device, verbose, callbacks
-        As in `CCML`.
-
-    Attributes
-    ----------
-    components_, history_, n_iter_
-        As in `CCML`.
 
     References
     ----------

@@ -31,6 +31,8 @@ class NCMC(MetricLearner):
     Choose it for many classes and for new ones: with `NearestMeanClassifier` a new class needs
     only its mean. An epoch costs rows x classes, the least of the learners.
 
+    The parameters that aren't listed here and the attributes are those of `CCML`.
+
     Parameters
     ----------
     n_components : int, optional
@@ -40,14 +42,6 @@ class NCMC(MetricLearner):
         Centroids of each class; a class with fewer rows has as many as rows.
     loss : {"log-likelihood", "expected-accuracy"}
         Maximise the mean of log p, or that of p.
-    embedding, init, batch_size, max_epochs, learning_rate, weight_decay, dropout, \
-validation_fraction, n_epochs_no_change, warm_start, random_state, device, verbose, callbacks
-        As in `CCML`.
-
-    Attributes
-    ----------
-    components_, history_, n_iter_
-        As in `CCML`.
 
     References
     ----------
