@@ -138,7 +138,7 @@ def test_an_item_may_have_as_many_descriptors_as_the_gallery_has(items):
     ("X", "message"),
     [
         ([np.ones((2, 3)), np.ones((0, 3))], r"one descriptor.*item 1 is of shape \(0, 3\)"),
-        ([np.ones((2, 3)), np.ones((2, 4))], "as many features in all"),
+        ([np.ones((2, 3)), np.ones((2, 4))], r"as many features .* item 1 is of shape \(2, 4\)"),
         ([np.ones((2, 3)), np.ones(3)], r"item 1 is of shape \(3,\)"),
         ([np.ones((2, 3)), np.full((2, 3), np.nan)], "NaN"),
         (np.ones((2, 2, 2, 2)), "dim 4"),
@@ -176,3 +176,5 @@ def test_queries_are_checked(items):
         model.predict([np.ones((2, 3))])
     with pytest.raises(ValueError, match="one type of label"):
         model.partial_fit([np.ones((2, 4))], [1])
+    with pytest.raises(ValueError, match=r"table of shape \(3, 4\). Wrap a single item in a list"):
+        model.predict(np.ones((3, 4)))

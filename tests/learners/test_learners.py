@@ -10,9 +10,10 @@ from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from ccml import ITML, KNCA, LMNN, NCA, NCMC, DrLIM, NearestMeanClassifier
+from ccml import ITML, KNCA, LMNN, NCA, NCMC, DrLIM, NearestMeanClassifier, objectives
 from ccml.evaluation import knn_error
 from ccml.learners._bregman import Constraints, project
+from ccml.learners._itml import _draw
 
 LEARNERS = {
     "NCA": NCA(random_state=0),
@@ -109,6 +110,25 @@ def test_lmnn_without_impostors_and_with_classes_no_larger_than_k():
     assert knn_error(Z, y, n_neighbors=1) == 0
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_dropout_hides_the_columns_of_the_centroids_too(striped, monkeypatch):
+    seen = []
+
+    def watch(embeddings, labels, centroids, *rest, **options):
+        seen.append((embeddings.detach(), centroids.detach()))
+        return nearest_mean(embeddings, labels, centroids, *rest, **options)
+
+    nearest_mean = objectives.nearest_mean
+    monkeypatch.setattr(objectives, "nearest_mean", watch)
+    X, y = striped
+    start = np.eye(8)
+    NCMC(init=start, dropout=0.5, max_epochs=1, learning_rate=1e-9, random_state=0).fit(X, y)
+    for embeddings, centroids in seen:  # with the identity, a hidden column is near zero
+        hidden = embeddings.abs().amax(0) < 1e-4
+        assert ((centroids.abs().amax(0) < 1e-4) == hidden).all()
+    assert any((embeddings.abs().amax(0) < 1e-4).any() for embeddings, _ in seen)
+
+
 def test_ncmc_is_what_the_nearest_mean_classifier_needs():
     X, y = load_iris(return_X_y=True)
     metric = NCMC(2, random_state=0).fit(X[::2], y[::2])
@@ -152,8 +172,47 @@ class TestITML:
         model = ITML(gamma=gamma, prior=prior, random_state=0).fit(*striped)
         M = model.get_mahalanobis_matrix()
         np.testing.assert_allclose(M, M.T)
-        assert np.linalg.eigvalsh(M).min() > -1e-12 * np.abs(M).max()
-        np.testing.assert_allclose(model.components_.T @ model.components_, M)
+        assert np.linalg.eigvalsh(M).min() > 0
+
+    @pytest.mark.parametrize("gamma", [0.1, 1e3, 1e9])
+    def test_every_round_leaves_the_matrix_positive_definite(self, gamma):
+        """Even of constraints that contradict each other: nearly equal rows that should be far."""
+        rng = np.random.default_rng(0)
+        differences = rng.normal(size=(60, 6))
+        similar = np.arange(60) % 2 == 0
+        differences[~similar] *= 1e-3
+        bounds = np.where(similar, 0.1, 10.0)
+        M = np.eye(6)
+        rounds = project(M, Constraints(differences, similar, bounds), gamma)
+        for _ in range(50):
+            next(rounds)
+            np.testing.assert_array_equal(M, M.T)
+            assert np.linalg.eigvalsh(M).min() > 0
+
+    def test_rows_that_nearly_all_coincide(self):
+        X = np.zeros((100, 3))
+        X[0] = 1
+        Z = ITML(random_state=0).fit(X, np.arange(100) % 2).transform(X)
+        assert np.isfinite(Z).all()
+
+    def test_columns_without_variance_count_little_under_the_covariance_prior(self, striped):
+        X, y = striped
+        X = np.column_stack([X, np.ones(len(X))])
+        weights = np.abs(ITML(prior="covariance", random_state=0).fit(X, y).components_).max(axis=0)
+        assert weights[-1] <= weights[:-1].max()
+
+    @pytest.mark.parametrize("heavy", [False, True])
+    def test_half_of_the_pairs_are_similar(self, heavy):
+        """Also of classes of two rows and of one, and where a row has most of the weight."""
+        classes = np.repeat(np.arange(20), [2] * 10 + [1] * 10)
+        weight = np.where(np.arange(30) == 0, 1000.0, 1.0) if heavy else None
+        pairs, similar = _draw(classes, 1000, weight, np.random.default_rng(0))
+        assert (pairs[:, 0] != pairs[:, 1]).all()
+        np.testing.assert_array_equal(classes[pairs[:, 0]] == classes[pairs[:, 1]], similar)
+        assert similar.sum() == 500
+        assert len(pairs) == 1000
+        if heavy:  # nearly all draws of a first row are that one
+            assert np.mean(pairs[:, 0] == 0) > 0.9
 
     def test_a_weak_gamma_keeps_the_prior(self, striped):
         prior = np.diag(np.arange(1.0, 9.0))
@@ -163,10 +222,13 @@ class TestITML:
         np.testing.assert_allclose(np.cov(whitened, rowvar=False), np.eye(8), atol=0.05)
 
     def test_fewer_components_are_the_leading_ones(self, striped):
-        full, few = (ITML(n, prior="identity", random_state=0).fit(*striped) for n in (None, 3))
-        np.testing.assert_array_equal(few.components_, full.components_[:3])
-        lengths = np.linalg.norm(full.components_, axis=1)
-        assert (np.diff(lengths) <= 1e-12).all()
+        X, y = striped
+        X = np.column_stack([X, np.zeros(len(X))])
+        full, few = (ITML(n, random_state=0).fit(X, y) for n in (None, 2))
+        np.testing.assert_allclose(few.components_, full.components_[:2])
+        deviations = full.transform(X).std(axis=0)
+        assert (np.diff(deviations) <= 1e-12).all()
+        assert knn_error(few.transform(X), y) < 0.05
 
     def test_pairs_instead_of_labels(self, striped):
         X, y = striped

@@ -110,8 +110,7 @@ n_descriptors, n_features) or, with one descriptor per item, (n_samples, n_featu
         self._check_parameters()
         descriptors, y = self._check_items(X, y, reset=True)
         self._check_two_classes(y)
-        self._keep(ClassIndex(descriptors.rows, y[descriptors.items]))
-        self.bandwidth_ = self._find_bandwidth()
+        self._begin(X, descriptors, y[descriptors.items])
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -125,8 +124,7 @@ n_descriptors, n_features) or, with one descriptor per item, (n_samples, n_featu
         descriptors, y = self._check_items(X, y, reset=first)
         labels = y[descriptors.items]
         if first:
-            self._keep(ClassIndex(descriptors.rows, labels))
-            self.bandwidth_ = self._find_bandwidth()
+            self._begin(X, descriptors, labels)
         else:
             check_same_kind_of_label("NBNNClassifier.partial_fit", y, self.classes_)
             self.index_.add(descriptors.rows, labels)
@@ -174,13 +172,17 @@ n_descriptors, n_features) or, with one descriptor per item, (n_samples, n_featu
                 scores[np.arange(len(nearest)), codes[nearest[:, j]]] = credit
             yield scores
 
-    def _find_bandwidth(self) -> float:
+    def _begin(self, X: ArrayLike, descriptors: Descriptors, labels: NDArray[Any]) -> None:
+        self._keep(ClassIndex(descriptors.rows, labels))
+        self.bandwidth_ = self._find_bandwidth(descriptors.rows)
+        self._has_sets = _is_set_of_sets(X)
+
+    def _find_bandwidth(self, rows: NDArray[Any]) -> float:
         if self.bandwidth is not None:
             return float(self.bandwidth)
-        index = self.index_
-        sample = np.linspace(0, index.n_rows - 1, min(_SAMPLE, index.n_rows)).astype(np.intp)
-        distances = index.search(index.rows(sample), 2).distances[:, :, 1]  # 0 is itself
-        codes = np.searchsorted(self.classes_, index.labels[sample])
+        sample = np.linspace(0, len(rows) - 1, min(_SAMPLE, len(rows))).astype(np.intp)
+        distances = self.index_.search(rows[sample], 2).distances[:, :, 1]  # 0 is itself
+        codes = np.searchsorted(self.classes_, self.index_.labels[sample])
         own = distances[np.arange(len(sample)), codes]
         own = own[np.isfinite(own)]
         return float(np.sqrt(own.mean())) if own.any() else 1.0
@@ -200,15 +202,21 @@ n_descriptors, n_features) or, with one descriptor per item, (n_samples, n_featu
         counts: NDArray[np.intp] | None = None
         if _is_set_of_sets(X):
             sets = [np.asarray(item) for item in X]  # type: ignore[union-attr]
-            counts = np.array([len(item) if item.ndim == 2 else 0 for item in sets])
-            if not counts.all() or len({item.shape[1] for item in sets}) > 1:
-                i = int(np.argmin(counts))
-                raise ValueError(
-                    "NBNNClassifier needs for each item an array of shape (n_descriptors, "
-                    f"n_features) with at least one descriptor, and as many features in all; item "
-                    f"{i} is of shape {sets[i].shape}, item 0 of shape {sets[0].shape}."
-                )
+            width = sets[0].shape[1:]
+            for i, item in enumerate(sets):
+                if item.ndim != 2 or len(item) == 0 or item.shape[1:] != width:
+                    raise ValueError(
+                        "NBNNClassifier needs for each item an array of shape (n_descriptors, "
+                        "n_features) with at least one descriptor, and as many features in all; "
+                        f"item {i} is of shape {item.shape}, item 0 of shape {sets[0].shape}."
+                    )
+            counts = np.array([len(item) for item in sets])
             X = np.concatenate(sets)
+        elif not reset and self._has_sets:
+            raise ValueError(
+                "NBNNClassifier was fitted on items that are sets of descriptors; got a table of "
+                f"shape {np.shape(X)}. Wrap a single item in a list."
+            )
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
         if counts is None:
             counts = np.ones(len(rows), dtype=np.intp)
@@ -246,7 +254,7 @@ n_descriptors, n_features) or, with one descriptor per item, (n_samples, n_featu
 def _is_set_of_sets(X: Any) -> bool:
     """Tell items with descriptors from plain rows."""
     if isinstance(X, np.ndarray) and X.dtype != object:
-        return X.ndim == 3
+        return X.ndim == 3 and len(X) > 0
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1):
         return len(X) > 0 and np.ndim(X[0]) == 2
     return False

@@ -55,7 +55,7 @@ def neighbour_scale(
 
 def _pca(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
     """Directions of the largest variance."""
-    return _leading_directions(_covariance(X), n_components).T
+    return leading_directions(_covariance(X), n_components).T
 
 
 def _lda(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
@@ -71,7 +71,7 @@ def _lda(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> 
     variances, axes = np.linalg.eigh(within)
     whitening = axes / np.sqrt(variances)
     total = whitening.T @ _covariance(X) @ whitening
-    return (whitening @ _leading_directions(total, n_components)).T
+    return (whitening @ leading_directions(total, n_components)).T
 
 
 def _best(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
@@ -97,7 +97,7 @@ def _covariance(X: Matrix) -> Matrix:
     return X.T @ X / len(X)
 
 
-def _leading_directions(covariance: Matrix, n_directions: int) -> Matrix:
+def leading_directions(covariance: Matrix, n_directions: int) -> Matrix:
     """Eigenvectors of the largest eigenvalues, as columns, each with a sign that doesn't vary."""
     directions = np.linalg.eigh(covariance)[1][:, ::-1][:, :n_directions]
     largest = np.abs(directions).argmax(axis=0)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from ccml._validation import check_count, check_number, check_option
 from ccml.learners._bregman import Constraints, project
-from ccml.learners._initialization import column_scale
+from ccml.learners._initialization import column_scale, leading_directions
 from ccml.learners._linear import LinearMetric, check_callbacks
 from ccml.training import Callback, progress_bar
 
@@ -79,7 +79,7 @@ class ITML(LinearMetric):
         ``components_.T @ components_`` is M.
     history_ : dict of ndarray
         ``"loss"`` of each epoch: by how much constraints were missed, relative to u or l, on
-        average.
+        average. ``"validation_error"`` is empty: no rows are held out.
     n_iter_ : int
         Number of epochs.
     bounds_ : tuple of float
@@ -187,22 +187,25 @@ class ITML(LinearMetric):
     ) -> Self:
         """Solve in the coordinates in which the prior is the identity."""
         whitening = self._whitening(X, classes, rng)  # (n_features, n_features), M_0 = W^T W
-        Z = (X - X.mean(axis=0, dtype=np.float64)) @ whitening.T
-        differences = Z[pairs[:, 0]] - Z[pairs[:, 1]]
+        differences = _differences(X, pairs, whitening)
         lengths = (differences**2).sum(axis=1)
         # Nothing can part equal rows. Like and unlike pairs in turns converge several times faster.
         usable = rng.permutation(np.flatnonzero(lengths > 0))
-        bounds = _percentiles(Z, rng)
+        some_pairs = rng.integers(len(X), size=(_SAMPLE, 2))
+        bounds = _percentiles((_differences(X, some_pairs, whitening) ** 2).sum(axis=1))
         constraints = Constraints(
             differences[usable], similar[usable], bounds[1 - similar[usable].astype(np.intp)]
         )
         M, losses, ended = self._project(constraints)
         variances, axes = np.linalg.eigh(M)
-        leading = np.argsort(-variances)[: self.n_components]
-        components = (np.sqrt(variances.clip(0)) * axes)[:, leading].T @ whitening
+        components = (np.sqrt(variances.clip(0)) * axes).T @ whitening
+        # Rotated to the principal axes of the mapped rows, the first components say most.
+        mapped = components @ np.atleast_2d(np.cov(X, rowvar=False)) @ components.T
+        rotation = leading_directions(mapped, self.n_components or len(mapped))
+        components = rotation.T @ components
         self.components_: NDArray[Any] = components.astype(X.dtype)
         self.bounds_ = tuple(float(bound) for bound in bounds)
-        self.history_ = {"loss": np.array(losses)}
+        self.history_ = {"loss": np.array(losses), "validation_error": np.array([])}
         self.n_iter_ = len(losses)
         if ended != "converged":
             message = _ENDINGS[ended].format(max_epochs=self.max_epochs, n_iter=self.n_iter_)
@@ -243,9 +246,10 @@ class ITML(LinearMetric):
                 return np.eye(n_features)
             covariance = centred.T @ centred / len(X)
             variances, axes = np.linalg.eigh(covariance)
-            # Directions without variance can't be told from noise; they keep the smallest scale.
-            floor = variances[-1] * len(variances) * np.finfo(X.dtype).eps or 1
-            return (axes / np.sqrt(variances.clip(floor))).T
+            # Of directions without variance nothing is known; they count as little as any.
+            floor = variances[-1] * len(variances) * np.finfo(X.dtype).eps
+            variances = np.where(variances > floor, variances, variances[-1] or 1)
+            return (axes / np.sqrt(variances)).T
         prior = np.asarray(self.prior)
         if prior.dtype.kind in "fiu" and prior.shape == (n_features, n_features):
             prior = prior.astype(np.float64)
@@ -277,33 +281,46 @@ def _draw(
     weight: NDArray[Any] | None,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Draw pairs, half of one class and half of two; fewer where a draw pairs a row with itself."""
+    """Draw pairs of different rows by their weights, half of one class and half of two."""
     by_class = np.argsort(classes, kind="stable")
     weight = np.ones(len(classes)) if weight is None else weight.astype(np.float64)
-    # A row is found by where a number falls between the cumulated weights, all in class order.
+    # Rows lie side by side by class, as wide as their weight; a number says who is there.
     upto = np.concatenate([[0], np.cumsum(weight[by_class])])
-    starts = np.searchsorted(classes[by_class], np.arange(classes.max() + 2))
+    counts = np.bincount(classes)
+    starts = np.concatenate([[0], np.cumsum(counts)])
     low, high = upto[starts[:-1]], upto[starts[1:]]
-    left = by_class[_place(upto, rng.uniform(0, upto[-1], n_pairs))]
+
+    def place(at: NDArray[np.float64]) -> NDArray[np.intp]:
+        return np.clip(np.searchsorted(upto, at, side="right") - 1, 0, len(classes) - 1)
+
     similar = np.arange(n_pairs) < n_pairs // 2
-    own_low, own_high = low[classes[left]], high[classes[left]]
-    within = rng.uniform(own_low, own_high)
-    # Around the circle of weights, beginning behind the own class.
-    beyond = (own_high + rng.uniform(0, upto[-1] - (own_high - own_low))) % upto[-1]
-    right = by_class[_place(upto, np.where(similar, within, beyond))]
-    sound = (left != right) & ((classes[left] == classes[right]) == similar)
-    return np.stack([left, right], axis=1)[sound], similar[sound]
+    left = place(rng.uniform(0, upto[-1], n_pairs))
+    # Only a class of two or more has similar pairs.
+    paired = np.flatnonzero(counts[classes[by_class]] > 1)
+    chances = weight[by_class[paired]]
+    left[similar] = rng.choice(paired, similar.sum(), p=chances / chances.sum())
+    # The partner lies in a range from which a part is cut out: the own class without oneself, or
+    # all rows without the own class. Begin behind the part, and go round.
+    own = classes[by_class[left]]
+    begin, end = np.where(similar, low[own], 0), np.where(similar, high[own], upto[-1])
+    cut_begin = np.where(similar, upto[left], low[own])
+    cut_end = np.where(similar, upto[left + 1], high[own])
+    at = cut_end + rng.uniform(0, (end - begin) - (cut_end - cut_begin))
+    right = place(np.where(at >= end, at - (end - begin), at))
+    pairs = by_class[np.stack([left, right], axis=1)]
+    sound = (left != right) & ((classes[pairs[:, 0]] == classes[pairs[:, 1]]) == similar)
+    return pairs[sound], similar[sound]  # but for rounding, all of them
 
 
-def _place(upto: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.intp]:
-    return np.clip(np.searchsorted(upto, at, side="right") - 1, 0, len(upto) - 2)
+def _differences(
+    X: NDArray[Any], pairs: NDArray[np.intp], whitening: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    return (X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]]) @ whitening.T
 
 
-def _percentiles(Z: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def _percentiles(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Squared distances that near and far pairs are to have: u and l."""
-    left, right = rng.integers(len(Z), size=(2, _SAMPLE))
-    distances = ((Z[left] - Z[right]) ** 2).sum(axis=1)[left != right]
-    if not distances.any():  # all rows are the same
+    distances = distances[distances > 0]
+    if len(distances) == 0:  # all rows are the same
         return np.ones(2)
-    near, far = np.percentile(distances, [_NEAR, _FAR])
-    return np.array([max(near, far * 1e-6), far])
+    return np.percentile(distances, [_NEAR, _FAR])

@@ -64,7 +64,7 @@ class NCMC(MetricLearner):
     n_centroids: int = 1
     loss: Literal["log-likelihood", "expected-accuracy"] = "log-likelihood"
 
-    _pool_rows: ClassVar = 0  # a point is compared with centroids, not with rows
+    _pool_rows: ClassVar = 2000  # a point is compared with centroids, not with rows
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

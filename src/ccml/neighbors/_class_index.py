@@ -98,11 +98,6 @@ class ClassIndex:
         """How many columns a row has."""
         return int(self._gallery.slots.rows.shape[1])
 
-    def rows(self, indices: ArrayLike) -> NDArray[Any]:
-        """Return rows by their indices, as they were given."""
-        found: NDArray[Any] = self._gallery.slots.rows[self._places[np.asarray(indices)]]
-        return found
-
     def add(self, X: ArrayLike, y: ArrayLike) -> None:
         """Append rows, of known or new classes; their indices follow those already there.
 

@@ -55,7 +55,8 @@ def knca(
     k = min(n_neighbors, len(order) - int((pool.rows >= 0).any()))
     others = torch.where(classes == labels[:, None], 0, counts)  # (B, C)
     company = counts[own] * (classes[own] == labels) - (pool.rows >= 0).long()
-    is_query = _can_win(company, others, k, selection)
+    if k == 0 or not (is_query := _can_win(company, others, k, selection)).any():
+        return 0 * embeddings.sum()
     shares = query_shares(is_query, sample_weight, embeddings.dtype)
 
     @by_autograd
@@ -77,9 +78,7 @@ def knca(
         log_probability = torch.where(shares[block] > 0, log_probability, 0)
         return (loss_of(log_probability, loss) * shares[block]).sum()
 
-    if not is_query.any():
-        return 0 * embeddings.sum()
-    return sum_over_blocks(loss_of_block, embeddings, pool)
+    return sum_over_blocks(loss_of_block, embeddings, pool, arrays=k)
 
 
 def _can_win(company: Tensor, others: Tensor, k: int, selection: str) -> Tensor:

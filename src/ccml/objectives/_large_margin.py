@@ -67,6 +67,6 @@ def large_margin(
         return (hinges * weights[mine][query]).sum()
 
     rest = Pool(pool.embeddings, pool.labels, pool.rows[crowded])
-    hinge = sum_over_blocks(hinge_of, embeddings[crowded], rest)
+    hinge = sum_over_blocks(hinge_of, embeddings[crowded], rest, arrays=1 + n_neighbors // 2)
     total = (1 - push) * (weights * to_targets).sum() + push * hinge
     return torch.where(embeddings.isnan().any(), torch.nan, total)

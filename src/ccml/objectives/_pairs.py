@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ccml.objectives._search import Pool
 
-_BLOCK_ELEMENTS = 2**21  # of a (queries, pool) matrix; several are alive at a time
+_BLOCK_ELEMENTS = 2**21  # of the (queries, pool) arrays of a block; a few are alive at a time
 
 # From squared distances (b, P) of the queries in a slice, inf from a query to itself, to their part
 # of the loss, a scalar, and its derivatives by the distances, (b, P).
@@ -27,12 +27,13 @@ class _SumOverBlocks(torch.autograd.Function):
         rows: Tensor,
         own: Tensor,
         loss_of_block: BlockLoss,
+        arrays: int,
     ) -> Tensor:
         centre = rows.mean(0)  # ||q||^2 + ||x||^2 - 2qx cancels far from the origin
         queries, rows = queries - centre, rows - centre
         total = queries.new_zeros(())
         grad_queries, grad_rows = torch.empty_like(queries), torch.zeros_like(rows)
-        size = max(1, _BLOCK_ELEMENTS // len(rows))
+        size = max(1, _BLOCK_ELEMENTS // (arrays * len(rows)))
         for begin in range(0, len(queries), size):
             block = slice(begin, min(begin + size, len(queries)))
             distances = _squared_distances(queries[block], rows, own[block])
@@ -46,9 +47,9 @@ class _SumOverBlocks(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         grad_queries, grad_rows = ctx.saved_tensors
-        return grad * grad_queries, grad * grad_rows, None, None
+        return grad * grad_queries, grad * grad_rows, None, None, None
 
 
 def _squared_distances(queries: Tensor, rows: Tensor, own: Tensor) -> Tensor:
@@ -60,9 +61,16 @@ def _squared_distances(queries: Tensor, rows: Tensor, own: Tensor) -> Tensor:
     return distances
 
 
-def sum_over_blocks(loss_of_block: BlockLoss, queries: Tensor, pool: Pool) -> Tensor:
-    """Sum a loss over blocks of queries and all rows of the pool; can be differentiated once."""
-    total: Tensor = _SumOverBlocks.apply(queries, pool.embeddings, pool.rows, loss_of_block)  # type: ignore[no-untyped-call]
+def sum_over_blocks(
+    loss_of_block: BlockLoss, queries: Tensor, pool: Pool, *, arrays: int = 1
+) -> Tensor:
+    """Sum a loss over blocks of queries and all rows of the pool; can be differentiated once.
+
+    ``arrays`` tells how many of the size of its distances a block may need, about.
+    """
+    total: Tensor = _SumOverBlocks.apply(  # type: ignore[no-untyped-call]
+        queries, pool.embeddings, pool.rows, loss_of_block, arrays
+    )
     return total
 
 

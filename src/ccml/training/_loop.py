@@ -1,7 +1,7 @@
 """One loop for every objective and every embedding."""
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -172,14 +172,15 @@ class _Steps:
         self.n_steps += 1
         for group in self.optimizer.param_groups:
             group["lr"] = self.options.learning_rate * rate * min(1, self.n_steps / _WARM_UP_STEPS)
-        # The whole pool is embedded with gradients: a neighbour moves as much as its query does.
-        embedded = self.embedding(X if self.options.dropout == 0 else X * self._shown_columns())
-        loss = self.objective(
-            embedded[queries],
-            y[queries],
-            sample_weight=None if weight is None else weight[queries],
-            pool=Pool(embedded, y, queries),
-        )
+        with self._hidden_columns():
+            # The whole pool is embedded with gradients: a neighbour moves as much as its query.
+            embedded = self.embedding(X)
+            loss = self.objective(
+                embedded[queries],
+                y[queries],
+                sample_weight=None if weight is None else weight[queries],
+                pool=Pool(embedded, y, queries),
+            )
         if weight is not None:  # the loss is a weighted mean; a batch counts by its weight
             loss = loss * weight[queries].mean()
         # The paper's weight cost, relative to the start so that it doesn't depend on units.
@@ -190,14 +191,24 @@ class _Steps:
         self.optimizer.step()
         return minimised.detach() * len(queries)
 
-    def _shown_columns(self) -> Tensor:
-        """Columns to see in this step, the same for all rows: a distance compares like with like.
+    @contextmanager
+    def _hidden_columns(self) -> Iterator[None]:
+        """Hide columns from the embedding, the same from all rows: so it compares like with like.
 
-        They are enlarged so that squared distances keep their expectation.
+        The others are enlarged so that squared distances keep their expectation.
         """
+        if self.options.dropout == 0:
+            yield
+            return
         shown = self.rng.random(self.rows.X.shape[1:]) >= self.options.dropout
         weight = np.float32((1 - self.options.dropout) ** -0.5)
-        return torch.tensor(shown * weight, device=self.y.device)
+        columns = torch.tensor(shown * weight, device=self.y.device)
+        # Also from rows that the objective embeds by itself, such as centroids.
+        hook = self.embedding.register_forward_pre_hook(lambda _, inputs: (inputs[0] * columns,))
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def score(self, validation: Rows) -> Score:
         """CCKNN error on the validation rows, and its expectation under Eq. `org_cne`."""
