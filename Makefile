@@ -30,7 +30,7 @@ format: $(INSTALLED)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED)  ## speed and memory beside the peers, as ratios (half an hour)
+bench: $(INSTALLED)  ## speed and memory beside the peers, as ratios (an hour)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks
 

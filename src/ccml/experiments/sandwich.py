@@ -3,18 +3,17 @@
 Command: ``ccml reproduce sandwich``. Runtime: ten seconds.
 Expect: in input space nearly every point's nearest neighbour is of another class (red links);
 after CCML none. With small k a class keeps its extent, in small clusters; with larger k the metric
-becomes more global and a class shrinks as a whole. NCA (scikit-learn's) stands beside it.
+becomes more global and a class shrinks as a whole. NCA stands beside it.
 """
 
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from ccml.datasets import make_sandwich
 from ccml.evaluation import knn_error
-from ccml.learners import CCML
+from ccml.learners import CCML, NCA
 from ccml.plotting import plot_neighbors
 
 NEIGHBORS = (1, 2, 4, 6, 8)
@@ -27,7 +26,7 @@ def embeddings(seed: int = 0) -> tuple[dict[str, NDArray[np.float64]], NDArray[n
     for k in NEIGHBORS:
         learner = CCML(2, n_neighbors=k, init="identity", validation_fraction=0, random_state=seed)
         points[f"CCML, k = {k}"] = learner.fit_transform(X, y)
-    nca = NeighborhoodComponentsAnalysis(2, init="pca", random_state=seed)
+    nca = NCA(2, init="identity", validation_fraction=0, random_state=seed)
     points["NCA"] = nca.fit_transform(X, y)
     return points, y
 

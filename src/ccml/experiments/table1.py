@@ -77,7 +77,7 @@ SETTINGS = {  # dataset -> metric; how they were chosen is in docs/results.md
         "CCML": Settings(knn=3, ccknn=3, pca=None, learner={"n_components": 2}),
     },
     "isolet": {
-        "Euclidean": Settings(knn=1, ccknn=5, pca=0.95),
+        "Euclidean": Settings(knn=9, ccknn=3, pca=0.95),
         "ITML": Settings(knn=9, ccknn=5, learner={"gamma": 0.3}),
         "NCMC": Settings(knn=1, ccknn=9, learner={"n_centroids": 10}),
         "LMNN": Settings(knn=9, ccknn=5, learner={"dropout": 0.2}),
