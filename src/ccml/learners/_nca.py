@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
@@ -56,6 +56,8 @@ class NCA(MetricLearner):
 
     _: KW_ONLY
     loss: Literal["log-likelihood", "expected-accuracy"] = "log-likelihood"
+
+    _pool_rows: ClassVar = 20_000  # all rows of a pool count, so a smaller one changes the loss
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -1,12 +1,17 @@
 """Neighbourhood components analysis: leave-one-out accuracy with a soft choice of one neighbour."""
 
+import math
+
 import torch
 from torch import Tensor
+from torch.nn.functional import threshold
 
 from ccml._validation import check_option
 from ccml.objectives._losses import LOSSES, loss_of, query_shares
 from ccml.objectives._pairs import class_sizes, sum_over_blocks
 from ccml.objectives._search import Pool
+
+_NEGLIGIBLE = -60.0  # a log of a weight that makes no difference to a sum, not even in float64
 
 
 def nca(
@@ -53,6 +58,8 @@ def _softmin(distances: Tensor) -> tuple[Tensor, Tensor]:
     """Weights exp(-d) / sum of exp(-d), (b, P), and -log of that sum, (b,); 0 and inf for none."""
     nearest = distances.amin(1)
     shift = torch.where(nearest.isfinite(), nearest, 0)
-    weights = (shift[:, None] - distances).exp_()
+    # exp is slow where it's denormal or 0, and so is what is done with denormal numbers.
+    weights = (shift[:, None] - distances).clamp_min_(_NEGLIGIBLE).exp_()
+    threshold(weights, math.exp(_NEGLIGIBLE), 0, inplace=True)
     total = weights.sum(1)
     return weights.div_(total.clamp_min(1e-30)[:, None]), shift - total.log()

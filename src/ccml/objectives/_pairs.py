@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ccml.objectives._search import Pool
 
-_BLOCK_ELEMENTS = 2**21  # of the (queries, pool) arrays of a block; a few are alive at a time
+_BLOCK_ELEMENTS = 2**19  # of the (queries, pool) arrays of a block: a few stay in the cache
 
 # From squared distances (b, P) of the queries in a slice, inf from a query to itself, to their part
 # of the loss, a scalar, and its derivatives by the distances, (b, P).
@@ -31,17 +31,21 @@ class _SumOverBlocks(torch.autograd.Function):
     ) -> Tensor:
         centre = rows.mean(0)  # ||q||^2 + ||x||^2 - 2qx cancels far from the origin
         queries, rows = queries - centre, rows - centre
+        norms = rows.square().sum(1)
         total = queries.new_zeros(())
+        # d ||q - x||^2 = 2 (q - x)(dq - dx), summed over the pairs with weights W
         grad_queries, grad_rows = torch.empty_like(queries), torch.zeros_like(rows)
+        weights = torch.zeros_like(norms)
         size = max(1, _BLOCK_ELEMENTS // (arrays * len(rows)))
         for begin in range(0, len(queries), size):
             block = slice(begin, min(begin + size, len(queries)))
-            distances = _squared_distances(queries[block], rows, own[block])
+            distances = _squared_distances(queries[block], rows, norms, own[block])
             loss, W = loss_of_block(distances, block)
             total += loss
-            # d ||q - x||^2 = 2 (q - x)(dq - dx), summed over the pairs with weights W
             grad_queries[block] = 2 * (W.sum(1)[:, None] * queries[block] - W @ rows)
-            grad_rows += 2 * (W.sum(0)[:, None] * rows - W.T @ queries[block])
+            grad_rows.addmm_(W.T, queries[block], alpha=-2)
+            weights += W.sum(0)
+        grad_rows.addcmul_(weights[:, None], rows, value=2)
         ctx.save_for_backward(grad_queries, grad_rows)
         return total
 
@@ -52,10 +56,10 @@ class _SumOverBlocks(torch.autograd.Function):
         return grad * grad_queries, grad * grad_rows, None, None, None
 
 
-def _squared_distances(queries: Tensor, rows: Tensor, own: Tensor) -> Tensor:
+def _squared_distances(queries: Tensor, rows: Tensor, norms: Tensor, own: Tensor) -> Tensor:
     """Squared distances, (b, P); inf from a query to itself."""
-    norms = queries.square().sum(1)[:, None] + rows.square().sum(1)
-    distances = norms.addmm_(queries, rows.T, alpha=-2).clamp_min_(0)
+    distances = queries.square().sum(1)[:, None] + norms
+    distances.addmm_(queries, rows.T, alpha=-2).clamp_min_(0)
     present = (own >= 0).nonzero().squeeze(1)
     distances[present, own[present]] = torch.inf
     return distances
