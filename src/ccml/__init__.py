@@ -20,11 +20,23 @@ if TYPE_CHECKING:
         training,
     )
     from ccml.classifiers import CCKNNClassifier, NBNNClassifier, NearestMeanClassifier
-    from ccml.learners import CCML, ITML, KNCA, LMNN, NCA, NCMC, DrLIM
+    from ccml.learners import (
+        CCML,
+        ITML,
+        KNCA,
+        LMNN,
+        NCA,
+        NCMC,
+        ConvCCML,
+        ConvNetClassifier,
+        DrLIM,
+    )
 
 __version__ = version("ccml")
 
-_LEARNERS = ("CCML", "DrLIM", "ITML", "KNCA", "LMNN", "NCA", "NCMC")
+_LEARNERS = (
+    "CCML", "ConvCCML", "ConvNetClassifier", "DrLIM", "ITML", "KNCA", "LMNN", "NCA", "NCMC"
+)  # fmt: skip
 _CLASSIFIERS = ("CCKNNClassifier", "NBNNClassifier", "NearestMeanClassifier")
 _HOMES = dict.fromkeys(_LEARNERS, "ccml.learners") | dict.fromkeys(_CLASSIFIERS, "ccml.classifiers")
 _MODULES = (
@@ -47,6 +59,8 @@ __all__ = [
     "NCA",
     "NCMC",
     "CCKNNClassifier",
+    "ConvCCML",
+    "ConvNetClassifier",
     "DrLIM",
     "NBNNClassifier",
     "NearestMeanClassifier",

@@ -8,7 +8,7 @@ import torch
 
 from ccml import objectives
 from ccml.embeddings import Linear
-from ccml.training import Rows, TrainingOptions, train
+from ccml.training import Rows, TrainingOptions, ccknn_score, train
 
 OBJECTIVE = partial(objectives.local, n_neighbors=3)
 
@@ -23,7 +23,6 @@ def two_stripes(n=120, seed=0):
 
 def options(**changes):
     defaults = {
-        "n_neighbors": 3,
         "batch_size": 40,
         "pool_size": 120,
         "max_epochs": 60,
@@ -38,7 +37,13 @@ def fit(rows=None, validation=None, objective=OBJECTIVE, **changes):
     embedding = Linear(np.eye(2))
     rows = two_stripes() if rows is None else rows
     result = train(
-        embedding, objective, rows, validation, options(**changes), np.random.default_rng(0)
+        embedding,
+        objective,
+        rows,
+        validation,
+        ccknn_score(n_neighbors=3),
+        options(**changes),
+        np.random.default_rng(0),
     )
     return embedding.components.detach().numpy(), result
 

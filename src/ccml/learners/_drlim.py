@@ -5,11 +5,10 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from ccml import objectives
 from ccml._validation import check_number
-from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
 from ccml.training import Rows
 
@@ -59,6 +58,6 @@ class DrLIM(MetricLearner):
         check_number("DrLIM", "margin", self.margin, above=0)
 
     def _objective(
-        self, embedding: Linear, training: Rows, rng: np.random.Generator
+        self, embedding: nn.Module, training: Rows, rng: np.random.Generator
     ) -> Callable[..., Tensor]:
         return partial(objectives.contrastive, margin=self.margin)

@@ -1,6 +1,7 @@
 """Where the linear map starts, and in which units it is trained."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +39,15 @@ def _leave_one_out_error(X: Matrix, y: Classes, k: int) -> float:
 
 
 def neighbour_scale(
-    components: Matrix, X: Matrix, y: Classes, k: int, rng: np.random.Generator
+    embed: Callable[[NDArray[Any]], NDArray[Any]],
+    X: NDArray[Any],
+    y: Classes,
+    k: int,
+    rng: np.random.Generator,
 ) -> float:
     """Factor that makes the median distance to the k nearest of one's own class about 1."""
     sample = rng.permutation(len(X))[:_SAMPLE]
-    embedded = X[sample] @ components.T
+    embedded = embed(X[sample])
     index = ClassIndex(embedded, y[sample])
     distances = index.class_distances(embedded, k, exclude_self=True)
     own = distances[y[sample][:, None] == index.classes]

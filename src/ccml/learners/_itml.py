@@ -14,8 +14,9 @@ from sklearn.utils.validation import validate_data
 
 from ccml._validation import check_count, check_number, check_option
 from ccml.learners._bregman import Constraints, project
+from ccml.learners._checks import check_callbacks
 from ccml.learners._initialization import column_scale, leading_directions
-from ccml.learners._linear import LinearMetric, check_callbacks
+from ccml.learners._linear import LinearMetric
 from ccml.training import Callback, progress_bar
 
 _PRIORS = ("auto", "identity", "covariance")

@@ -6,11 +6,10 @@ from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from ccml import objectives
 from ccml._validation import check_option
-from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
 from ccml.training import Rows
 
@@ -67,7 +66,7 @@ class KNCA(MetricLearner):
         check_option("KNCA", "loss", self.loss, objectives.LOSSES)
 
     def _objective(
-        self, embedding: Linear, training: Rows, rng: np.random.Generator
+        self, embedding: nn.Module, training: Rows, rng: np.random.Generator
     ) -> Callable[..., Tensor]:
         return partial(
             objectives.knca,

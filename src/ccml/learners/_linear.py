@@ -1,16 +1,14 @@
-"""What every linear metric can do once it has its components, and what it asks of its rows."""
+"""What every linear metric can do once it has its components."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ccml._validation import plain_labels
+from ccml.learners._checks import check_classes, check_labelled
 
 
 class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -49,26 +47,8 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _check_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
-        name = type(self).__name__
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        y = plain_labels(y)
-        check_classification_targets(y)
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float32, ensure_non_negative=True
-            )
-            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
-        labels, counts = np.unique(y, return_counts=True)
-        if len(labels) < 2:
-            raise ValueError(
-                f"{name} needs at least 2 classes to tell apart; y has 1 class ({labels[0]!r})."
-            )
-        if counts.max() < 2:
-            raise ValueError(
-                f"{name} needs a class with at least 2 samples; every class here has 1. "
-                "Give more samples per class."
-            )
+        X, y, weight = check_labelled(self, X, y, sample_weight)
+        check_classes(self, y)
         self._check_width(X)
         return X, y, weight
 
@@ -78,13 +58,3 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"{type(self).__name__}(n_components={self.n_components}) can't exceed the number "
                 f"of features, {X.shape[1]}. Lower it, or leave it at None."
             )
-
-
-def check_callbacks(owner: str, callbacks: Any) -> None:
-    """Refuse what can't be called after every epoch."""
-    callbacks = () if callbacks is None else callbacks
-    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
-        raise ValueError(
-            f"{owner}(callbacks={callbacks!r}) must be a list of functions of (epoch, loss, "
-            "validation_error)."
-        )

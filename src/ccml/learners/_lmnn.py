@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
 from ccml import objectives
 from ccml._validation import check_number
-from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
 from ccml.training import Rows
 
@@ -44,8 +43,9 @@ class LMNN(MetricLearner):
         class is typically at 1.
     push : float
         Weight of the impostors against the pull of the targets, from 0 to 1.
-    init : {"best", "lda", "pca", "random", "identity"} or array (n_components, n_features)
-        As in `CCML`. LMNN changes the metric less than the others, so the start matters more.
+    init : {"auto", "best", "lda", "pca", "random", "identity"} or array
+        As in `CCML`, but "auto" is "best": LMNN changes the metric less than the others, so the
+        start matters more.
 
     References
     ----------
@@ -64,9 +64,10 @@ class LMNN(MetricLearner):
     """
 
     _: KW_ONLY
-    init: str | ArrayLike = "best"
     margin: float = 1.0
     push: float = 0.9
+
+    _auto_init: ClassVar = "best"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -74,7 +75,7 @@ class LMNN(MetricLearner):
         check_number("LMNN", "push", self.push, minimum=0, maximum=1)
 
     def _objective(
-        self, embedding: Linear, training: Rows, rng: np.random.Generator
+        self, embedding: nn.Module, training: Rows, rng: np.random.Generator
     ) -> Callable[..., Tensor]:
         return partial(
             objectives.large_margin,

@@ -6,11 +6,10 @@ from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from ccml import objectives
 from ccml._validation import check_option
-from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
 from ccml.training import Rows
 
@@ -64,6 +63,6 @@ class NCA(MetricLearner):
         check_option("NCA", "loss", self.loss, objectives.LOSSES)
 
     def _objective(
-        self, embedding: Linear, training: Rows, rng: np.random.Generator
+        self, embedding: nn.Module, training: Rows, rng: np.random.Generator
     ) -> Callable[..., Tensor]:
         return partial(objectives.nca, loss=self.loss)

@@ -6,12 +6,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ccml import objectives
 from ccml._validation import check_count, check_option
 from ccml.centroids import class_centroids
-from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
 from ccml.training import Rows
 
@@ -68,11 +67,12 @@ class NCMC(MetricLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_option("NCMC", "embedding", self.embedding, ["linear"])  # of means of the inputs
         check_count("NCMC", "n_centroids", self.n_centroids)
         check_option("NCMC", "loss", self.loss, objectives.LOSSES)
 
     def _objective(
-        self, embedding: Linear, training: Rows, rng: np.random.Generator
+        self, embedding: nn.Module, training: Rows, rng: np.random.Generator
     ) -> Callable[..., Tensor]:
         found = class_centroids(training.X, training.y, self.n_centroids, training.weight, rng)
         centroids = torch.tensor(found.points, dtype=torch.float32, device=self.device)

@@ -63,7 +63,7 @@ def knca(
     def loss_of_block(distances: Tensor, block: slice) -> Tensor:
         weights = (-distances[:, order]).clamp_min(_NOTHING).T  # logs, (P, b)
         of_classes = _products([weights], counts, k)
-        of_all = _products(of_classes, counts.new_tensor([len(classes)]), k)
+        of_all = _products(of_classes, torch.tensor([len(classes)]), k)
         mine = own[block][None]
         chances = [of_class.gather(0, mine) for of_class in of_classes]
         if selection == "majority":

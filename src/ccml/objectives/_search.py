@@ -62,7 +62,7 @@ def search_pool(queries: Tensor, labels: Tensor, pool: Pool, k: int, *, per_clas
     scores[present.nonzero().squeeze(1), place[pool.rows[present]]] = torch.inf
     counts = torch.bincount(pool_codes, minlength=len(classes))
     if per_class:
-        parts = [k_smallest(part, k) for part in scores.split(counts.tolist(), dim=1)]
+        parts = [k_smallest(part, k) for part in scores.split(counts.cpu().tolist(), dim=1)]
         starts = counts.cumsum(0) - counts
     else:
         same = pool_codes[order] == own_class[:, None]

@@ -1,18 +1,31 @@
-"""The one optimisation loop: batches, schedule, early stopping, progress, callbacks."""
+"""The one optimisation loop: batches, schedule, early stopping, checkpoints, callbacks; streams."""
 
 from ccml.training._batches import hold_out, pools
 from ccml.training._callbacks import Callback, progress_bar
-from ccml.training._loop import Rows, TrainingOptions, TrainingResult, train
+from ccml.training._checkpoint import Checkpoint, CheckpointError
+from ccml.training._loop import TrainingOptions, TrainingResult, train
+from ccml.training._online import OnlineTraining
+from ccml.training._rows import Rows
 from ccml.training._schedule import Plateau
+from ccml.training._scores import ScoreRule, ccknn_score, softmax_score
+from ccml.training._steps import embed, seeded_torch
 
 __all__ = [
     "Callback",
+    "Checkpoint",
+    "CheckpointError",
+    "OnlineTraining",
     "Plateau",
     "Rows",
+    "ScoreRule",
     "TrainingOptions",
     "TrainingResult",
+    "ccknn_score",
+    "embed",
     "hold_out",
     "pools",
     "progress_bar",
+    "seeded_torch",
+    "softmax_score",
     "train",
 ]

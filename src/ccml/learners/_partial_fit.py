@@ -1,0 +1,135 @@
+"""Learning from a stream of chunks."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from torch import Tensor, nn
+
+from ccml._validation import check_same_kind_of_label
+from ccml.embeddings import Linear
+from ccml.learners._base import MetricLearner
+from ccml.learners._checks import check_classes, check_labelled
+from ccml.learners._trained import Units
+from ccml.training import OnlineTraining, Rows
+
+_MEMORY_ROWS = 10_000
+_LARGE = 10**6  # rows of a stream, as far as is known: its steps take the largest batches
+
+
+class PartialFit(MetricLearner):
+    """Adds `partial_fit` to a learner.
+
+    All that a chunk depends on is in ``stream_``, a dict of arrays: the rows that are remembered,
+    their units, the labels in the order of their first appearance, and the optimiser.
+    """
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Go on learning from one more chunk of a stream.
+
+        Each step is on new rows and as many remembered ones. Up to 10,000 rows are remembered,
+        those of all classes alike; neighbours are looked for among them. New classes may appear at
+        any time. After `fit`, it goes on from the fitted map.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`, of any number of rows. The first chunk sets the units of the columns and
+            the start of the map, so it should have several rows of at least two classes.
+        classes : array-like, optional
+            All labels that may appear. Once they were given, others are refused.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        is_fitted = hasattr(self, "components_") or hasattr(self, "weights_")
+        X, y, _ = check_labelled(self, X, y, images=self._takes_images(), reset=not is_fitted)
+        stream = getattr(self, "stream_", {})
+        labels = self._labels(stream, y, classes)
+        codes = np.argsort(labels)[np.searchsorted(np.sort(labels), y)]
+        if not stream:
+            if not is_fitted:
+                check_classes(self, y)
+                if self._is_linear():
+                    self._check_width(X)
+            stream = {
+                "seed": np.array(check_random_state(self.random_state).randint(2**31)),
+                "n_chunks": np.array(0),
+            }
+        rng = np.random.default_rng([int(stream["seed"]), int(stream["n_chunks"])])
+        if "steps" in stream:
+            units, embedding = self._restored(stream)
+        else:
+            units, embedding = self._start(X, codes, rng, warm=is_fitted, auto_init="pca")
+        rows = Rows(units(X), codes)
+        trainer = OnlineTraining(
+            embedding,
+            self._objective(embedding, rows, rng),
+            self._training_options(_LARGE, X.shape[1:], None),
+            rng,
+            _MEMORY_ROWS,
+        )
+        if "steps" in stream:
+            trainer.load_state(stream)
+        loss = trainer.learn(rows)
+        if not (np.isfinite(loss) and trainer.is_finite()):
+            warnings.warn(
+                f"{type(self).__name__} diverged on this chunk and goes on from before it; lower "
+                f"learning_rate={trainer.options.learning_rate}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+            return self
+        self._publish_map(units, embedding, X)
+        self.stream_: dict[str, NDArray[Any]] = {
+            **trainer.state(),
+            **units._asdict(),
+            "seed": stream["seed"],
+            "n_chunks": stream["n_chunks"] + 1,
+            "labels": labels,
+            "is_closed": np.array(classes is not None or bool(stream.get("is_closed", False))),
+        }
+        return self
+
+    def _labels(
+        self, stream: dict[str, NDArray[Any]], y: NDArray[Any], classes: ArrayLike | None
+    ) -> NDArray[Any]:
+        """All labels so far, each new one behind the others."""
+        name = type(self).__name__
+        known = stream.get("labels", np.unique(y)[:0])
+        allowed = known if stream.get("is_closed", False) else None
+        if classes is not None:
+            given = np.unique(np.asarray(classes))
+            if allowed is not None and not np.array_equal(given, np.sort(allowed)):
+                raise ValueError(
+                    f"{name}.partial_fit had classes={np.sort(allowed)} before; they can't become "
+                    f"{given}."
+                )
+            allowed = given
+        if len(known):
+            check_same_kind_of_label(f"{name}.partial_fit", y, known)
+        if allowed is not None:
+            unseen = np.setdiff1d(y, allowed)
+            if len(unseen):
+                raise ValueError(
+                    f"{name}.partial_fit got labels {unseen} that aren't among the given classes, "
+                    f"{np.sort(allowed)}. Name all classes in the first call, or none."
+                )
+        new = y if allowed is None else allowed
+        return np.concatenate([known, np.setdiff1d(new, known)])
+
+    def _restored(self, stream: dict[str, NDArray[Any]]) -> tuple[Units, nn.Module]:
+        units = Units(stream["centre"], stream["scale"])
+        if self._is_linear():
+            return units, Linear(self.components_ / units.scale)
+        return units, self._fitted_module()
+
+    def _publish_objective(self, objective: Callable[..., Tensor], labels: NDArray[Any]) -> None:
+        if hasattr(self, "stream_"):
+            del self.stream_  # a fit begins anew

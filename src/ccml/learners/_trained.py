@@ -1,0 +1,401 @@
+"""What is learned by gradient descent: check, encode, hold out, start, train, publish."""
+
+import hashlib
+import os
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from ccml._validation import check_count, check_number, check_option
+from ccml.embeddings import MLP, Embedding, build
+from ccml.learners._checks import check_callbacks, check_classes, check_labelled
+from ccml.learners._initialization import column_scale, neighbour_scale
+from ccml.training import (
+    Callback,
+    Checkpoint,
+    Rows,
+    ScoreRule,
+    TrainingOptions,
+    TrainingResult,
+    embed,
+    hold_out,
+    seeded_torch,
+    train,
+)
+
+SCALE_NEIGHBORS = 5  # fixed, so that the start doesn't depend on the objective's parameters
+_MAX_VALIDATION_ROWS = 5000  # more would only make the epochs quadratic in the rows
+
+_ENDINGS = {
+    "max_epochs": "{name} hadn't converged after max_epochs={max_epochs}; raise max_epochs.",
+    "interrupted": (
+        "{name} was interrupted after {n_iter} epochs; it keeps the best weights up to there."
+    ),
+    "diverged": (
+        "{name} diverged after {n_iter} epochs and keeps the best weights before that; "
+        "lower learning_rate={learning_rate}."
+    ),
+}
+
+# What may change between a checkpoint and the run that goes on from it.
+_NOT_OF_THE_RUN = {
+    "callbacks",
+    "checkpoint",
+    "checkpoint_seconds",
+    "device",
+    "max_epochs",
+    "random_state",  # its seed counts
+    "verbose",
+}
+
+
+class Units(NamedTuple):
+    """What is done to the columns, in float64, before torch has them in float32."""
+
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def __call__(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Bring rows into these units."""
+        if X.dtype != np.float64 and not self.centre.any() and self.scale.ndim == 0:
+            return X * np.float32(self.scale)  # images: half the memory
+        inputs: NDArray[np.float32] = ((X - self.centre) * self.scale).astype(np.float32)
+        return inputs
+
+
+class Scaled(nn.Module):
+    """A module whose output is multiplied so that neighbours are about 1 apart."""
+
+    factor: Tensor
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+        self.register_buffer("factor", torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs to points."""
+        points: Tensor = self.net(x)
+        return self.factor * points
+
+
+@dataclass(eq=False, repr=False)  # scikit-learn has its own; the fields are its parameters
+class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """A transformer by an embedding whose weights minimise an objective.
+
+    The fields are the parameters that all of them share; `CCML` documents them.
+    """
+
+    n_components: int | None = None
+    _: KW_ONLY
+    batch_size: int | Literal["auto"] = "auto"
+    max_epochs: int = 200
+    learning_rate: float | Literal["auto"] = "auto"
+    weight_decay: float = 0.003
+    decayed_layers: Literal["last", "all"] = "last"
+    validation_fraction: float = 0.1
+    n_epochs_no_change: int = 5
+    random_state: Any = None
+    device: str = "cpu"
+    verbose: bool = False
+    callbacks: Sequence[Callback] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 60.0
+
+    @abstractmethod
+    def _module(self) -> Embedding:
+        """Return what maps, where it isn't a matrix."""
+
+    @abstractmethod
+    def _objective(
+        self, embedding: nn.Module, training: Rows, rng: np.random.Generator
+    ) -> Callable[..., Tensor]:
+        """Return what `train` is to minimise."""
+
+    @abstractmethod
+    def _score(self, embedding: nn.Module, objective: Callable[..., Tensor]) -> ScoreRule:
+        """Return what early stopping goes by."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or images
+            Images, of shape (n, height, width) or (n, channels, height, width), are for an
+            embedding that takes them. Bytes (uint8) are then scaled by 1/255.
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts as a query. A row of weight 0 is left out altogether.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, y, weight = self._check_data(X, y, sample_weight)
+        seed = check_random_state(self.random_state).randint(2**31)
+        rng = np.random.default_rng(seed)
+        labels, classes = np.unique(y, return_inverse=True)
+        kept, held_out = self._split(classes, rng)
+        units, embedding = self._start(
+            X[kept], classes[kept], rng, warm=getattr(self, "warm_start", False)
+        )
+        training, validation = (
+            Rows(units(X[rows]), classes[rows], _weights_of(weight, rows))
+            for rows in (kept, held_out)
+        )
+        objective = self._objective(embedding, training, rng)
+        options = self._training_options(
+            len(kept), X.shape[1:], self._checkpoint((X, classes, weight), seed, embedding)
+        )
+        result = train(
+            embedding,
+            objective,
+            training,
+            validation if len(held_out) else None,
+            self._score(embedding, objective),
+            options,
+            rng,
+        )
+        self._publish_map(units, embedding, X)
+        self._publish_objective(objective, labels)
+        self._publish_history(result, options.learning_rate)
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Map rows into the learned space, where Euclidean distance is the learned one.
+
+        Parameters
+        ----------
+        X : array-like of the shape that `fit` had
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X = self._check_inputs(X)
+        Z = embed(self._fitted_module(), self._fitted_units()(X), self.device)
+        return Z.astype(np.result_type(X.dtype, np.float32), copy=False)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        if self.n_components is not None:
+            check_count(name, "n_components", self.n_components)
+        if not isinstance(self.batch_size, str) or self.batch_size != "auto":
+            check_count(name, "batch_size", self.batch_size, minimum=2)
+        check_count(name, "max_epochs", self.max_epochs)
+        check_count(name, "n_epochs_no_change", self.n_epochs_no_change)
+        if not isinstance(self.learning_rate, str) or self.learning_rate != "auto":
+            check_number(name, "learning_rate", self.learning_rate, above=0)
+        check_number(name, "weight_decay", self.weight_decay, minimum=0)
+        check_option(name, "decayed_layers", self.decayed_layers, ["last", "all"])
+        check_number(name, "validation_fraction", self.validation_fraction, minimum=0, below=1)
+        check_number(name, "checkpoint_seconds", self.checkpoint_seconds, minimum=0)
+        if self.checkpoint is not None:
+            _check_checkpoint(name, self.checkpoint, self.random_state)
+        _check_device(name, self.device)
+        check_callbacks(name, self.callbacks)
+
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
+        X, y, weight = check_labelled(self, X, y, sample_weight, images=self._takes_images())
+        check_classes(self, y)
+        return X, y, weight
+
+    def _check_inputs(self, X: ArrayLike) -> NDArray[Any]:
+        dtypes = [np.float64, np.float32, np.uint8]
+        X = validate_data(self, X, dtype=dtypes, allow_nd=True, reset=False)
+        if X.shape[1:] != self.input_shape_:
+            raise ValueError(
+                f"X is of shape {X.shape}; {type(self).__name__} was fitted on rows of shape "
+                f"{self.input_shape_}."
+            )
+        return X
+
+    def _split(
+        self, classes: NDArray[np.intp], rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to train on and rows to hold out for early stopping."""
+        n_rows = min(self.validation_fraction * len(classes), _MAX_VALIDATION_ROWS)
+        if n_rows == 0:
+            return np.arange(len(classes)), np.arange(0)
+        return hold_out(classes, n_rows, rng)
+
+    def _start(
+        self, X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generator, *, warm: bool
+    ) -> tuple[Units, nn.Module]:
+        """Units of the columns, and the module to start from: neighbours are about 1 apart."""
+        if warm and hasattr(self, "weights_"):
+            return self._fitted_units(), self._fitted_module()
+        spec = self._module()
+        units = _units_of(X, classes, rng) if isinstance(spec, MLP) else _as_they_are(X)
+        with seeded_torch(rng, self.device):
+            net = build(spec, X.shape[1:], self.n_components, self.device)
+            module = Scaled(net).to(self.device)
+
+        def embedded(sample: NDArray[Any]) -> NDArray[np.float32]:
+            return embed(module, units(sample), self.device)
+
+        factor = neighbour_scale(embedded, X, classes, SCALE_NEIGHBORS, rng)
+        module.factor.fill_(factor)
+        return units, module
+
+    def _training_options(
+        self, n_rows: int, input_shape: tuple[int, ...], checkpoint: Checkpoint | None
+    ) -> TrainingOptions:
+        batch_size = self.batch_size
+        if batch_size == "auto":
+            batch_size = int(np.clip(n_rows // 20, *self._batch_sizes()))
+        rate = self.learning_rate
+        return TrainingOptions(
+            batch_size=batch_size,
+            pool_size=max(batch_size, self._pool_size(input_shape)),
+            max_epochs=self.max_epochs,
+            learning_rate=self._auto_learning_rate() if rate == "auto" else rate,
+            weight_decay=self.weight_decay,
+            decayed_layers=self.decayed_layers,
+            n_epochs_no_change=self.n_epochs_no_change,
+            dropout=getattr(self, "dropout", 0.0),
+            device=self.device,
+            verbose=bool(self.verbose),
+            title=type(self).__name__,
+            callbacks=self.callbacks or (),
+            checkpoint=checkpoint,
+        )
+
+    def _takes_images(self) -> bool:
+        return True
+
+    def _batch_sizes(self) -> tuple[int, int]:
+        """Least and greatest that is chosen by itself."""
+        return 128, 1000  # neighbours come from the batch
+
+    def _pool_size(self, input_shape: tuple[int, ...]) -> int:
+        return 0  # the batch alone: to embed more rows for each step would cost too much
+
+    def _auto_learning_rate(self) -> float:
+        return 0.003
+
+    def _checkpoint(
+        self, data: tuple[NDArray[Any] | None, ...], seed: int, embedding: nn.Module
+    ) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        parameters = {
+            name: repr(value) if not callable(value) else type(value).__name__
+            for name, value in self.get_params(deep=False).items()
+            if name not in _NOT_OF_THE_RUN
+        }
+        digest = hashlib.sha256()
+        for array in data:
+            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+        weights = {name: tuple(value.shape) for name, value in embedding.state_dict().items()}
+        identity = parameters | {
+            "learner": type(self).__name__,
+            "seed of random_state": str(seed),
+            "shapes of the weights": str(weights),
+            "data": f"{digest.hexdigest()[:12]} (SHA-256)",
+        }
+        return Checkpoint(self.checkpoint, self.checkpoint_seconds, identity)
+
+    def _publish_map(self, units: Units, embedding: nn.Module, X: NDArray[Any]) -> None:
+        """Keep what `transform` needs, as arrays."""
+        state = {name: value.cpu().numpy() for name, value in embedding.state_dict().items()}
+        self.weights_: dict[str, NDArray[Any]] = units._asdict() | state
+        self.input_shape_ = X.shape[1:]
+        self.n_components_ = embed(embedding, units(X[:1]), self.device).shape[1]
+
+    def _publish_objective(self, objective: Callable[..., Tensor], labels: NDArray[Any]) -> None:
+        """Keep what else was learned."""
+
+    def _publish_history(self, result: TrainingResult, learning_rate: float) -> None:
+        self.history_ = {"loss": result.loss, "validation_error": result.validation_error}
+        self.n_iter_ = len(result.loss)
+        if result.ended != "converged":
+            message = _ENDINGS[result.ended].format(
+                name=type(self).__name__,
+                n_iter=self.n_iter_,
+                max_epochs=self.max_epochs,
+                learning_rate=learning_rate,
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _fitted_units(self) -> Units:
+        return Units(self.weights_["centre"], self.weights_["scale"])
+
+    def _fitted_module(self) -> nn.Module:
+        with torch.random.fork_rng([]):  # it draws weights that are then replaced
+            net = build(self._module(), self.input_shape_, self.n_components_, self.device)
+        module = Scaled(net)
+        state = {name: torch.tensor(value) for name, value in self.weights_.items()}
+        module.load_state_dict({name: state[name] for name in module.state_dict()})
+        return module.to(self.device)
+
+
+def _units_of(X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generator) -> Units:
+    """Centre the columns and give them one scale or each its own, whichever is better."""
+    rows = X.reshape(len(X), -1)
+    centre = rows.mean(axis=0, dtype=np.float64)
+    scale = column_scale(rows - centre, classes, SCALE_NEIGHBORS, rng)
+    return Units(centre.reshape(X.shape[1:]), scale.reshape(X.shape[1:]))
+
+
+def _as_they_are(X: NDArray[Any]) -> Units:
+    return Units(np.array(0.0), np.array(1 / 255 if X.dtype == np.uint8 else 1.0))
+
+
+def _weights_of(weight: NDArray[np.float32] | None, rows: NDArray[np.intp]) -> Any:
+    if weight is None or len(rows) == 0:
+        return None
+    return weight[rows] / weight[rows].mean()
+
+
+def _check_checkpoint(name: str, path: Any, random_state: Any) -> None:
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise ValueError(f"{name}(checkpoint={path!r}) must be the path of a file.")
+    folder = os.path.dirname(os.fspath(path)) or "."
+    if not os.path.isdir(folder) or os.path.isdir(path):
+        raise ValueError(
+            f"{name}(checkpoint={path!r}) must be the path of a file in a folder that exists."
+        )
+    if random_state is None:
+        raise ValueError(
+            f"{name}(checkpoint=...) needs a random_state, such as 0: a run that goes on has to "
+            "hold out the same rows."
+        )
+
+
+def _check_device(name: str, device: Any) -> None:
+    try:
+        torch.zeros(1, device=torch.device(device)).item()  # "meta" has no values to give
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"{name}(device={device!r}) isn't a device that can be used here ({reason}). "
+            "Use device='cpu'."
+        ) from None

@@ -1,0 +1,124 @@
+"""Files from which a killed run goes on as if nothing had happened."""
+
+import hashlib
+import io
+import os
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_MAGIC = b"ccml checkpoint 1\n"
+_DIGEST = hashlib.sha256().digest_size
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that can't be used; the message says why, and nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run is saved, how often, and what it is a run of.
+
+    Parameters
+    ----------
+    path : str or path
+        The one before the last is kept beside it, with ``.previous`` added to its name.
+    seconds : float
+        Between saves.
+    identity : mapping of str to str
+        What has to be the same in order to go on: parameters, data, shapes of the weights.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from ccml.training import Checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = Checkpoint(folder + "/run.ckpt", 60, {"learner": "CCML"})
+    ...     checkpoint.save({"epoch": 3})
+    ...     checkpoint.load()
+    {'epoch': 3}
+    """
+
+    path: str | os.PathLike[str]
+    seconds: float
+    identity: Mapping[str, str]
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Replace the file at once: whenever the process is killed, a whole one is there."""
+        buffer = io.BytesIO()
+        torch.save({"identity": dict(self.identity), "state": dict(state)}, buffer)
+        payload = buffer.getvalue()
+        path = Path(self.path)
+        unfinished = path.with_name(path.name + ".unfinished")
+        with open(unfinished, "wb") as file:
+            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            os.replace(path, _previous(path))
+        os.replace(unfinished, path)
+        _sync_folder(path.parent)
+
+    def load(self) -> dict[str, Any] | None:
+        """Return what was saved last; None if there is nothing yet."""
+        path = Path(self.path)
+        if not path.exists():
+            if not _previous(path).exists():
+                return None
+            path = _previous(path)  # killed between the two renames
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"checkpoint={str(path)!r} can't be read: {error}.") from None
+        saved = self._parse(path, content)
+        self._compare(path, saved["identity"])
+        state: dict[str, Any] = saved["state"]
+        return state
+
+    def _parse(self, path: Path, content: bytes) -> dict[str, Any]:
+        head, payload = content[: len(_MAGIC) + _DIGEST], content[len(_MAGIC) + _DIGEST :]
+        if head == _MAGIC + hashlib.sha256(payload).digest():
+            try:
+                # Only tensors and plain values: nothing in a file can run code.
+                saved: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True)
+            except pickle.UnpicklingError:
+                pass
+            else:
+                return saved
+        what = "damaged" if head.startswith(_MAGIC) else "not a checkpoint of this version"
+        way_out = "Delete it to start anew"
+        if _previous(path).exists():
+            way_out += f", or put the one before it, {str(_previous(path))!r}, in its place"
+        raise CheckpointError(f"checkpoint={str(path)!r} is {what}. {way_out}.")
+
+    def _compare(self, path: Path, theirs: Mapping[str, str]) -> None:
+        differences = [
+            f"{name} was {theirs.get(name)} and is {self.identity.get(name)}"
+            for name in sorted({*theirs, *self.identity})
+            if theirs.get(name) != self.identity.get(name)
+        ]
+        if differences:
+            raise CheckpointError(
+                f"checkpoint={str(path)!r} is of another run: {'; '.join(differences)}. Give "
+                "another path, or delete it to start anew."
+            )
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(path.name + ".previous")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renames last through a power failure, where the system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows doesn't open folders
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
