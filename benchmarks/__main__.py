@@ -9,7 +9,18 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import choose, defaults, growth, learners, memory, search, speed, survivors
+from benchmarks import (
+    choose,
+    conv,
+    defaults,
+    growth,
+    learners,
+    memory,
+    online,
+    search,
+    speed,
+    survivors,
+)
 
 BENCHMARKS = {
     "search": search.run,
@@ -17,6 +28,8 @@ BENCHMARKS = {
     "survivors": survivors.run,
     "speed": speed.run,
     "learners": learners.run,
+    "conv": conv.run,
+    "online": online.run,
     "memory": memory.run,
     "defaults": defaults.run,
     "choose": choose.run,

@@ -26,9 +26,11 @@ from ccml import (
     NBNNClassifier,
     NearestMeanClassifier,
 )
+from ccml.embeddings import MLP
 
 LEARNERS = [
     CCML(random_state=0),
+    CCML(embedding=MLP((16,)), random_state=0),
     NCA(random_state=0),
     KNCA(n_neighbors=3, random_state=0),
     LMNN(n_neighbors=3, random_state=0),

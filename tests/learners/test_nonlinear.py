@@ -266,6 +266,7 @@ def test_divergence_keeps_good_weights_and_says_what_to_change(digits):
         ({"embedding": 3}, (64,), "embedding=3 must be 'linear'"),
         ({"embedding": MLP(), "init": "pca"}, (64,), "init='pca'.* is for embedding='linear'"),
         ({"embedding": MLP(), "batch_size": 1}, (64,), "batch_size=1"),
+        ({"embedding": MLP(), "batch_size": 3}, (64,), "can't hold two rows of two classes"),
         ({"embedding": MLP(), "decayed_layers": "first"}, (64,), "decayed_layers='first'"),
         ({}, (8, 8), "Found array with dim 3"),
     ],

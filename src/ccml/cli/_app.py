@@ -50,7 +50,8 @@ def reproduce(
     metrics: Annotated[
         str,
         typer.Option(
-            help="Metrics of Table I, separated by commas: Euclidean,ITML,NCMC,LMNN,NCA,CCML."
+            help="Metrics of Table I, separated by commas: Euclidean,ITML,NCMC,LMNN,NCA,CCML, and "
+            "for images ConvNet1,ConvNet2,ConvCCML1,ConvCCML2."
         ),
     ] = "Euclidean,CCML",
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("report"),

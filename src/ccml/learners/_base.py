@@ -82,6 +82,11 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
             check_option(name, "init", self.init, INITS)
         check_count(name, "n_neighbors", self.n_neighbors)
         check_number(name, "dropout", self.dropout, minimum=0, below=1)
+        if not self._is_linear() and not isinstance(self.batch_size, str) and self.batch_size < 4:
+            raise ValueError(
+                f"{name}(batch_size={self.batch_size}) can't hold two rows of two classes, and with "
+                "this embedding neighbours come from the batch. Use hundreds, at least 4."
+            )
         if not self._is_linear() and not _is_auto(self.init):
             raise ValueError(
                 f"{name}(init={self.init!r}) is for embedding='linear'. Another embedding starts "

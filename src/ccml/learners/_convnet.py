@@ -112,7 +112,7 @@ class _Softmax(nn.Module):
     def forward(
         self, embeddings: Tensor, labels: Tensor, *, sample_weight: Tensor | None, pool: object
     ) -> Tensor:
-        losses = nn.functional.cross_entropy(self.linear(embeddings), labels, reduction="none")
+        losses = nn.functional.cross_entropy(self._logits(embeddings), labels, reduction="none")
         if sample_weight is None:
             return losses.mean()
         return (losses * sample_weight).sum() / sample_weight.sum()
@@ -120,6 +120,9 @@ class _Softmax(nn.Module):
     @torch.no_grad()
     def probabilities(self, Z: NDArray[np.float32]) -> NDArray[np.float32]:
         """Probabilities of the classes, (n, C), of points of the last hidden layer."""
-        logits = self.linear(torch.from_numpy(Z).to(self.linear.weight.device))
-        probabilities: NDArray[np.float32] = logits.softmax(1).cpu().numpy()
-        return probabilities
+        logits = self._logits(torch.from_numpy(Z).to(self.linear.weight.device))
+        return logits.softmax(1).cpu().numpy()
+
+    def _logits(self, embeddings: Tensor) -> Tensor:
+        logits: Tensor = self.linear(embeddings.relu())
+        return logits
