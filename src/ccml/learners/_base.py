@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from ccml._validation import check_count, check_number, check_option
+from ccml._validation import check_count, check_option
 from ccml.embeddings import Embedding, Linear
 from ccml.learners._initialization import INITS, column_scale, neighbour_scale
 from ccml.learners._linear import LinearMetric
@@ -33,7 +33,6 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
     n_neighbors: int = 5
     embedding: str | Embedding = "linear"
     init: str | ArrayLike = "auto"
-    dropout: float = 0.0
     warm_start: bool = False
 
     _pool_rows: ClassVar = 10_000  # about: pools are made equal
@@ -63,6 +62,9 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
     def _way(self) -> type[LinearMetric] | type[TrainedEmbedding]:
         return LinearMetric if self._is_linear() else TrainedEmbedding
 
+    def _starts_warm(self) -> bool:
+        return self.warm_start
+
     def _takes_images(self) -> bool:
         return not self._is_linear()
 
@@ -81,11 +83,10 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
         if isinstance(self.init, str):
             check_option(name, "init", self.init, INITS)
         check_count(name, "n_neighbors", self.n_neighbors)
-        check_number(name, "dropout", self.dropout, minimum=0, below=1)
         if not self._is_linear() and not isinstance(self.batch_size, str) and self.batch_size < 4:
             raise ValueError(
-                f"{name}(batch_size={self.batch_size}) can't hold two rows of two classes, and with "
-                "this embedding neighbours come from the batch. Use hundreds, at least 4."
+                f"{name}(batch_size={self.batch_size}) can't hold two rows of two classes, and "
+                "with this embedding neighbours come from the batch. Use hundreds, at least 4."
             )
         if not self._is_linear() and not _is_auto(self.init):
             raise ValueError(

@@ -22,7 +22,11 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
 
     The network is that of `ConvCCML`, so that the two can be compared. Choose it where only the
     label matters; `ConvCCML` is at least as accurate and its decisions can be shown as
-    neighbours. The last hidden layer can be used as a metric too: it is what `transform` gives.
+    neighbours. The last hidden layer, before its activation, can be used as a metric too: it is
+    what `transform` gives.
+
+    The parameters that aren't listed here and the other attributes are those of `CCML`. Early
+    stopping goes by the network's own error.
 
     Parameters
     ----------
@@ -33,16 +37,11 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
         (height, width) or (channels, height, width) of images that come as flat rows.
     max_shift : int
         In training, shift each image at random by up to so many pixels.
-    batch_size, max_epochs, learning_rate, weight_decay, decayed_layers, validation_fraction, \
-n_epochs_no_change, random_state, device, verbose, callbacks, checkpoint, checkpoint_seconds
-        As in `CCML`; here early stopping goes by the network's own error.
 
     Attributes
     ----------
     classes_ : ndarray
-    weights_ : dict of ndarray
-    history_ : dict of ndarray
-    n_iter_ : int
+        The labels.
 
     Examples
     --------
@@ -69,6 +68,9 @@ n_epochs_no_change, random_state, device, verbose, callbacks, checkpoint, checkp
         """Return the probability of each class of ``classes_``, (n_samples, n_classes)."""
         check_is_fitted(self)
         return self._fitted_softmax().probabilities(self.transform(X).astype(np.float32))
+
+    def _batch_sizes(self) -> tuple[int, int]:
+        return 32, 200  # no neighbours are needed, and small batches learn in fewer epochs
 
     def _module(self) -> Embedding:
         return Conv(self.layers, image_shape=self.image_shape, max_shift=self.max_shift)

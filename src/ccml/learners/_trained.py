@@ -104,6 +104,7 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     learning_rate: float | Literal["auto"] = "auto"
     weight_decay: float = 0.003
     decayed_layers: Literal["last", "all"] = "last"
+    dropout: float = 0.0
     validation_fraction: float = 0.1
     n_epochs_no_change: int = 5
     random_state: Any = None
@@ -150,9 +151,7 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         rng = np.random.default_rng(seed)
         labels, classes = np.unique(y, return_inverse=True)
         kept, held_out = self._split(classes, rng)
-        units, embedding = self._start(
-            X[kept], classes[kept], rng, warm=getattr(self, "warm_start", False)
-        )
+        units, embedding = self._start(X[kept], classes[kept], rng, warm=self._starts_warm())
         training, validation = (
             Rows(units(X[rows]), classes[rows], _weights_of(weight, rows))
             for rows in (kept, held_out)
@@ -213,6 +212,7 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             check_number(name, "learning_rate", self.learning_rate, above=0)
         check_number(name, "weight_decay", self.weight_decay, minimum=0)
         check_option(name, "decayed_layers", self.decayed_layers, ["last", "all"])
+        check_number(name, "dropout", self.dropout, minimum=0, below=1)
         check_number(name, "validation_fraction", self.validation_fraction, minimum=0, below=1)
         check_number(name, "checkpoint_seconds", self.checkpoint_seconds, minimum=0)
         if self.checkpoint is not None:
@@ -280,13 +280,16 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             weight_decay=self.weight_decay,
             decayed_layers=self.decayed_layers,
             n_epochs_no_change=self.n_epochs_no_change,
-            dropout=getattr(self, "dropout", 0.0),
+            dropout=self.dropout,
             device=self.device,
             verbose=bool(self.verbose),
             title=type(self).__name__,
             callbacks=self.callbacks or (),
             checkpoint=checkpoint,
         )
+
+    def _starts_warm(self) -> bool:
+        return False
 
     def _takes_images(self) -> bool:
         return True
