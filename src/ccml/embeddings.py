@@ -16,7 +16,7 @@ from ccml._validation import check_count, check_option
 
 Shape = tuple[int, ...]
 
-_ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 _N_COMPONENTS = 64  # unless the user asks for another number
 _FILTER_SIZES = (5, 3)  # of the first and the second layer of the paper's networks
 
@@ -78,13 +78,13 @@ class MLP:
 
     def build(self, input_shape: Shape, n_components: int) -> nn.Module:
         """Make the module, with the initial weights that torch draws."""
-        check_option("MLP", "activation", self.activation, _ACTIVATIONS)
+        check_option("MLP", "activation", self.activation, ACTIVATIONS)
         if not isinstance(self.hidden, Sequence) or isinstance(self.hidden, str):
             raise ValueError(f"MLP(hidden={self.hidden!r}) must be a sequence, such as (256,).")
         sizes = [prod(input_shape), *(check_count("MLP", "hidden", size) for size in self.hidden)]
         layers: list[nn.Module] = [nn.Flatten()]
         for n_in, n_out in pairwise(sizes):
-            layers += [nn.Linear(n_in, n_out), _ACTIVATIONS[self.activation]()]
+            layers += [nn.Linear(n_in, n_out), ACTIVATIONS[self.activation]()]
         return nn.Sequential(*layers, nn.Linear(sizes[-1], n_components))
 
 
@@ -129,7 +129,7 @@ class Conv:
         if self.layers not in (1, 2):
             raise ValueError(f"Conv(layers={self.layers!r}) must be 1 or 2.")
         check_count("Conv", "n_filters", self.n_filters)
-        check_option("Conv", "activation", self.activation, _ACTIVATIONS)
+        check_option("Conv", "activation", self.activation, ACTIVATIONS)
         check_count("Conv", "max_shift", self.max_shift, minimum=0)
         channels, *size = _as_image(input_shape, self.image_shape)
         modules: list[nn.Module] = [_ToImages((channels, *size))]
@@ -140,7 +140,7 @@ class Conv:
             modules += [
                 nn.Conv2d(channels, self.n_filters, filter_size),
                 nn.MaxPool2d(2),
-                _ACTIVATIONS[self.activation](),
+                ACTIVATIONS[self.activation](),
             ]
             channels, size = self.n_filters, [(side - filter_size + 1) // 2 for side in size]
         if min(size) < 1:

@@ -132,6 +132,7 @@ def ConvCCML(  # noqa: N802, it stands for a class
     n_components: int | None = None,
     *,
     layers: Literal[1, 2] = 2,
+    activation: Literal["relu", "tanh"] = "relu",
     image_shape: tuple[int, ...] | None = None,
     max_shift: int = 0,
     **parameters: Any,
@@ -142,7 +143,7 @@ def ConvCCML(  # noqa: N802, it stands for a class
     ----------
     n_components : int, optional
         64 by default.
-    layers, image_shape, max_shift
+    layers, activation, image_shape, max_shift
         Of `ccml.embeddings.Conv`.
     **parameters
         Of `CCML`.
@@ -153,5 +154,5 @@ def ConvCCML(  # noqa: N802, it stands for a class
     >>> ConvCCML(layers=1)
     CCML(embedding=Conv(layers=1, n_filters=10, activation='relu', image_shape=None, max_shift=0))
     """
-    embedding = Conv(layers, image_shape=image_shape, max_shift=max_shift)
+    embedding = Conv(layers, activation=activation, image_shape=image_shape, max_shift=max_shift)
     return CCML(n_components, embedding=embedding, **parameters)

@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from ccml.embeddings import Conv, Embedding
+from ccml.embeddings import ACTIVATIONS, Conv, Embedding
 from ccml.learners._trained import TrainedEmbedding
 from ccml.training import Rows, ScoreRule, seeded_torch, softmax_score
 
@@ -33,6 +33,7 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
     n_components : int, optional
         Units of the last hidden layer; 64 by default.
     layers : {1, 2}
+    activation : {"relu", "tanh"}
     image_shape : tuple of int, optional
         (height, width) or (channels, height, width) of images that come as flat rows.
     max_shift : int
@@ -56,6 +57,7 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
 
     _: KW_ONLY
     layers: Literal[1, 2] = 2
+    activation: Literal["relu", "tanh"] = "relu"
     image_shape: tuple[int, ...] | None = None
     max_shift: int = 0
 
@@ -73,7 +75,12 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
         return 32, 200  # no neighbours are needed, and small batches learn in fewer epochs
 
     def _module(self) -> Embedding:
-        return Conv(self.layers, image_shape=self.image_shape, max_shift=self.max_shift)
+        return Conv(
+            self.layers,
+            activation=self.activation,
+            image_shape=self.image_shape,
+            max_shift=self.max_shift,
+        )
 
     def _objective(
         self, embedding: nn.Module, training: Rows, rng: np.random.Generator
@@ -82,7 +89,7 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
             example = torch.from_numpy(training.X[:1]).to(self.device)
             n_units = embedding(example).shape[1]
         with seeded_torch(rng):
-            return _Softmax(n_units, int(training.y.max()) + 1)
+            return _Softmax(n_units, int(training.y.max()) + 1, self.activation)
 
     def _score(self, embedding: nn.Module, objective: Callable[..., Tensor]) -> ScoreRule:
         assert isinstance(objective, _Softmax)
@@ -92,23 +99,25 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
         assert isinstance(objective, _Softmax)
         self.classes_ = labels
         self.weights_ |= {
-            f"softmax.{name}": value.cpu().numpy() for name, value in objective.state_dict().items()
+            f"softmax.{name}": value.cpu().numpy().copy()
+            for name, value in objective.state_dict().items()
         }
 
     def _fitted_softmax(self) -> "_Softmax":
         with torch.random.fork_rng([]):  # it draws weights that are then replaced
-            softmax = _Softmax(self.n_components_, len(self.classes_))
+            softmax = _Softmax(self.n_components_, len(self.classes_), self.activation)
         softmax.load_state_dict(
             {name: torch.tensor(self.weights_[f"softmax.{name}"]) for name in softmax.state_dict()}
         )
-        return softmax
+        return softmax.to(self.device)
 
 
 class _Softmax(nn.Module):
     """The last layer, and the loss that all layers are trained by."""
 
-    def __init__(self, n_units: int, n_classes: int) -> None:
+    def __init__(self, n_units: int, n_classes: int, activation: str) -> None:
         super().__init__()
+        self.activation = ACTIVATIONS[activation]()
         self.linear = nn.Linear(n_units, n_classes)
 
     def forward(
@@ -126,5 +135,5 @@ class _Softmax(nn.Module):
         return logits.softmax(1).cpu().numpy()
 
     def _logits(self, embeddings: Tensor) -> Tensor:
-        logits: Tensor = self.linear(embeddings.relu())
+        logits: Tensor = self.linear(self.activation(embeddings))
         return logits

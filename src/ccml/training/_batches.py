@@ -43,7 +43,8 @@ def pools(
     """Shuffle all rows into pools of about ``pool_size``, and each pool into batches.
 
     Rows are dealt out in pairs of one class (an odd class has a triple), so that a row finds
-    another of its class in its pool wherever there is one.
+    another of its class in its pool wherever there is one. Where a pool isn't to be larger than a
+    batch, it is one, if of a row more for the sake of pairs.
 
     Examples
     --------
@@ -65,13 +66,14 @@ def pools(
     place = rng.permutation(n_pairs.sum())[pair]  # of its pair, among all pairs
     by_place = np.argsort(place, kind="stable")
     order, place = order[by_place], place[by_place]
-    n_pools = max(1, round(len(y) / pool_size))
+    is_batch = pool_size <= batch_size  # a pool that is embedded for a single step
+    n_pools = -(-len(y) // pool_size) if is_batch else max(1, round(len(y) / pool_size))
     cuts = np.linspace(0, len(y), n_pools + 1)[1:-1].round().astype(np.intp)
     cuts = np.searchsorted(place, place[cuts])  # not between the rows of a pair
     for rows in np.split(order, cuts):
         if len(rows):
             shuffled = rng.permutation(rows)
-            n_batches = -(-len(rows) // batch_size)
+            n_batches = 1 if is_batch else -(-len(rows) // batch_size)
             yield PoolOfBatches(shuffled, np.array_split(np.arange(len(rows)), n_batches))
 
 
