@@ -1,7 +1,8 @@
 """Embeddings: what maps a row or an image to a point where distances mean something."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -126,7 +127,7 @@ class Conv:
 
     def build(self, input_shape: Shape, n_components: int) -> nn.Module:
         """Make the module, with the initial weights that torch draws."""
-        if self.layers not in (1, 2):
+        if not isinstance(self.layers, int) or self.layers not in (1, 2):
             raise ValueError(f"Conv(layers={self.layers!r}) must be 1 or 2.")
         check_count("Conv", "n_filters", self.n_filters)
         check_option("Conv", "activation", self.activation, ACTIVATIONS)
@@ -176,7 +177,7 @@ def build(
     if isinstance(embedding, nn.Module):
         module = copy.deepcopy(embedding)
     elif callable(embedding) and not isinstance(embedding, type):
-        module = embedding(input_shape)
+        module = copy.deepcopy(embedding(input_shape))
     else:
         module = None
     if not isinstance(module, nn.Module):
@@ -185,34 +186,45 @@ def build(
             "torch.nn.Module, or a function that takes the shape of an input and returns a module."
         )
     module = module.to(device)
+    if not module.training:  # as a whole; parts that the user put in evaluation mode stay in it
+        module.train()
     _check_output(module, torch.zeros(2, *input_shape, device=device), n_components)
     return module
 
 
 def _check_output(module: nn.Module, inputs: Tensor, n_components: int | None) -> None:
     input_shape = tuple(inputs.shape[1:])
-    was_training = module.training
     try:
-        with torch.no_grad():
-            output: Any = module.eval()(inputs)
+        with torch.no_grad(), in_use(module):
+            output: Any = module(inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise ValueError(
             f"The embedding can't map inputs of shape (n, {', '.join(map(str, input_shape))}): "
-            f"{str(error).splitlines()[0]}"
+            f"{str(error).partition(chr(10))[0] or type(error).__name__}"
         ) from error
-    finally:
-        module.train(was_training)
     shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
     if not isinstance(shape, tuple) or len(shape) != 2 or shape[0] != 2:
         raise ValueError(
             f"The embedding maps 2 inputs of shape {input_shape} to {shape}; it has to give one "
-            "vector for each, a tensor of shape (2, n_components). End it with nn.Flatten()?"
+            "vector for each, a tensor of shape (2, n_components)."
         )
     if n_components not in (None, shape[1]):
         raise ValueError(
             f"n_components={n_components}, but the embedding gives {shape[1]}. Leave n_components "
             "at None, or change the module."
         )
+
+
+@contextmanager
+def in_use(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode, and each of its parts back into its own afterwards."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 class RandomShift(nn.Module):
@@ -264,12 +276,17 @@ def _as_image(input_shape: Shape, image_shape: Shape | None) -> Shape:
                 "width)."
             )
         shape = tuple(check_count("Conv", "image_shape", side) for side in image_shape)
-        if prod(shape) != prod(input_shape) or (len(input_shape) > 1 and shape != input_shape):
+        is_flat = len(input_shape) == 1 and prod(shape) == prod(input_shape)
+        if not is_flat and _with_channel(shape) != _with_channel(input_shape):
             raise ValueError(
-                f"Conv(image_shape={image_shape!r}) has {prod(shape)} numbers; rows of shape "
-                f"{input_shape} have {prod(input_shape)}."
+                f"Conv(image_shape={image_shape!r}) is {prod(shape)} numbers; an input is of shape "
+                f"{input_shape}, {prod(input_shape)} numbers."
             )
-    return shape if len(shape) == 3 else (1, *shape)
+    return _with_channel(shape)
+
+
+def _with_channel(shape: Shape) -> Shape:
+    return (1, *shape) if len(shape) == 2 else shape
 
 
 def _describe(image: Shape) -> str:

@@ -259,7 +259,9 @@ class TestPromises:
 
 
 def test_warns_when_it_has_not_converged(striped):
-    with pytest.warns(ConvergenceWarning, match="hadn't converged after max_epochs=2; raise"):
+    with pytest.warns(
+        ConvergenceWarning, match="hadn't converged after 2 epochs; raise max_epochs=2"
+    ):
         quick(max_epochs=2).fit(*striped)
 
 

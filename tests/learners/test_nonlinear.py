@@ -8,14 +8,14 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
 from ccml import CCML, KNCA, LMNN, NCA, NCMC, CCKNNClassifier, ConvCCML, ConvNetClassifier, DrLIM
 from ccml.embeddings import MLP, Conv
 from ccml.evaluation import ccknn_error
-from ccml.training import CheckpointError
+from ccml.training import Checkpoint, CheckpointError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -86,6 +86,61 @@ def test_bytes_are_scaled(embedding, digits):
     assert by_bytes.transform(X).tobytes() == by_floats.transform(X * np.float32(1 / 255)).tobytes()
 
 
+def test_bytes_and_floats_may_take_turns(digits):
+    X, y = digits[:2]
+    for model in (quick(embedding=Conv(1)).fit(X / 255, y), quick(embedding=MLP()).fit(X, y)):
+        np.testing.assert_allclose(model.transform(X), model.transform(X / 255), atol=1e-4)
+
+
+def test_a_function_that_always_returns_the_same_module(digits):
+    X, y = digits[:2]
+    module = net((8, 8))
+    before = [parameter.clone() for parameter in module.parameters()]
+    first = quick(embedding=lambda shape: module, validation_fraction=0).fit(X, y)
+    expected = first.transform(X)
+    quick(embedding=lambda shape: module, validation_fraction=0).fit(X, y % 3)
+    assert all(map(torch.equal, before, module.parameters()))
+    assert first.transform(X).tobytes() == expected.tobytes()
+
+
+def test_frozen_parts_stay_as_they_are(digits):
+    X, y = digits[:2]
+    backbone = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.BatchNorm1d(32))
+    backbone.requires_grad_(False).eval()
+    model = quick(embedding=nn.Sequential(backbone, nn.ReLU(), nn.Linear(32, 8))).fit(X, y)
+    for name, value in backbone.state_dict().items():
+        np.testing.assert_array_equal(model.weights_[f"net.0.{name}"], value.numpy())
+    with pytest.raises(ValueError, match="no weights to train"):
+        quick(embedding=nn.Sequential(nn.Flatten(), nn.Linear(64, 8).requires_grad_(False))).fit(
+            X, y
+        )
+
+
+def test_a_last_layer_of_zeros_can_be_trained(digits):
+    X, y = digits[:2]
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 8))
+    nn.init.zeros_(module[-1].weight)
+    assert np.isfinite(quick(embedding=module).fit(X, y).history_["loss"]).all()
+
+
+def test_changing_the_embedding_of_a_fitted_learner(digits):
+    X, y = digits[0].reshape(900, -1), digits[1]
+    model = quick().fit(X, y)
+    model.set_params(embedding=MLP((16,)))
+    with pytest.raises(NotFittedError):
+        model.transform(X)
+    model.fit(X, y)
+    assert not hasattr(model, "components_")
+    model.set_params(embedding=MLP((17,)), warm_start=True)
+    with pytest.raises(ValueError, match="another embedding or n_components"):
+        model.fit(X, y)
+    model.set_params(embedding=MLP((16,))).fit(X, y)
+    with pytest.raises(ValueError, match=r"fitted on inputs of shape \(64,\)"):
+        model.fit(X[:, :60], y)
+    model.set_params(embedding="linear").fit(X, y)
+    assert not hasattr(model, "weights_")
+
+
 def test_flat_rows_with_image_shape(digits):
     X, y = digits[:2]
     flat = ConvCCML(8, layers=1, image_shape=(8, 8), max_epochs=3, random_state=0)
@@ -122,23 +177,20 @@ def test_ncmc_is_linear(digits):
 
 
 def test_weight_decay_on_the_last_layer_or_all(digits):
+    """Without validation rows, so that the last weights are the best."""
     X, y = digits[:2]
 
-    def norms(decayed_layers):
-        model = quick(embedding=MLP((32,)), weight_decay=100.0, decayed_layers=decayed_layers)
+    def norms(**parameters):
+        model = quick(embedding=MLP((32,)), validation_fraction=0, **parameters)
         weights = model.fit(X, y).weights_
         return [np.linalg.norm(weights[f"net.{layer}.weight"]) for layer in (1, 3)]
 
-    free, last, both = norms_at_start(X, y), norms("last"), norms("all")
-    assert last[1] < 0.9 * free[1]
-    assert last[0] > 0.9 * free[0]
-    assert both[0] < last[0]
-
-
-def norms_at_start(X, y):
-    model = CCML(8, embedding=MLP((32,)), max_epochs=1, learning_rate=1e-9, random_state=0)
-    weights = model.fit(X, y).weights_
-    return [np.linalg.norm(weights[f"net.{layer}.weight"]) for layer in (1, 3)]
+    start = norms(learning_rate=1e-9)
+    last = norms(weight_decay=100.0)
+    both = norms(weight_decay=100.0, decayed_layers="all")
+    assert last[1] < 0.9 * start[1]
+    assert last[0] > 0.9 * start[0]
+    assert both[0] < 0.9 * start[0]
 
 
 @pytest.mark.parametrize("embedding", ["linear", MLP((64,))], ids=["linear", "mlp"])
@@ -214,6 +266,44 @@ class TestCheckpoint:
             model.set_params(**change).fit(X, y)
         assert (tmp_path / "run").read_bytes() == before
 
+    def test_another_start_is_refused(self, digits, tmp_path):
+        X, y = digits[0].reshape(900, -1), digits[1]
+        start = np.random.default_rng(0).normal(size=(20, 64))
+        model = CCML(20, init=start, max_epochs=1, checkpoint=tmp_path / "run", random_state=0)
+        model.fit(X, y)
+        other = start.copy()
+        other[10, 20:40] *= 50
+        with pytest.raises(CheckpointError, match="init was"):
+            model.set_params(init=other).fit(X, y)
+        with pytest.raises(ValueError, match="both checkpoint and warm_start"):
+            model.set_params(warm_start=True).fit(X, y)
+
+    def test_another_activation_is_refused(self, digits, tmp_path):
+        X, y = digits[:2]
+        for activation in (nn.ReLU(), nn.Tanh()):
+            module = nn.Sequential(nn.Flatten(), nn.Linear(64, 9), activation, nn.Linear(9, 8))
+            model = quick(embedding=module, checkpoint=tmp_path / "run")
+            if isinstance(activation, nn.ReLU):
+                model.fit(X, y)
+        with pytest.raises(CheckpointError, match=r"network was .*ReLU.* and is .*Tanh"):
+            model.fit(X, y)
+
+    def test_a_full_disk_does_not_end_the_run(self, digits, tmp_path, monkeypatch):
+        X, y = digits[:2]
+        model = quick(embedding=MLP((8,)), checkpoint=tmp_path / "run", checkpoint_seconds=0)
+        save, calls = Checkpoint.save, []
+
+        def fail_later(self, state):
+            calls.append(1)
+            if len(calls) > 3:
+                raise CheckpointError("checkpoint='run' can't be written: disk full.")
+            save(self, state)
+
+        monkeypatch.setattr(Checkpoint, "save", fail_later)
+        with pytest.warns(RuntimeWarning, match="disk full. Training goes on"):
+            model.fit(X, y)
+        assert model.n_iter_ == 3
+
     def test_other_data_is_refused(self, digits, tmp_path):
         X, y = digits[:2]
         model = quick(checkpoint=tmp_path / "run").fit(X.reshape(900, -1), y)
@@ -259,7 +349,7 @@ def test_divergence_keeps_good_weights_and_says_what_to_change(digits):
     [
         ({"embedding": Conv()}, (64,), r"flat rows and image_shape="),
         ({"embedding": Conv()}, (8, 8), "at least 12 x 12 pixels; .* are 8 x 8"),
-        ({"embedding": Conv(1, image_shape=(9, 9))}, (64,), "81 numbers; .* have 64"),
+        ({"embedding": Conv(1, image_shape=(9, 9))}, (64,), "81 numbers; .* 64 numbers"),
         ({"embedding": nn.Identity()}, (8, 8), r"to \(2, 8, 8\); it has to give one vector"),
         ({"embedding": nn.Linear(7, 8)}, (64,), r"can't map inputs of shape \(n, 64\)"),
         ({"embedding": nn.Linear(64, 9)}, (64,), "n_components=8, but the embedding gives 9"),
@@ -282,7 +372,7 @@ def test_one_class_and_other_shapes_are_refused(digits):
     with pytest.raises(ValueError, match="at least 2 classes"):
         quick(embedding=Conv(1)).fit(X, np.zeros(len(X)))
     model = quick(embedding=Conv(1)).fit(X, y)
-    with pytest.raises(ValueError, match=r"fitted on rows of shape \(8, 8\)"):
+    with pytest.raises(ValueError, match=r"fitted on inputs of shape \(8, 8\)"):
         model.transform(X_test[:, :, :7])
     with pytest.raises(ValueError, match="NaN"):
         model.transform(np.where(X_test > 100, np.nan, X_test))

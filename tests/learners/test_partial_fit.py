@@ -134,6 +134,9 @@ class TestGivenClasses:
             model.partial_fit(X, y)
         with pytest.raises(ValueError, match="they can't become"):
             model.partial_fit(X, y, classes=range(10))
+        opened = CCML(8, random_state=0).partial_fit(X[:200], y[:200])
+        with pytest.raises(ValueError, match="they can't become"):
+            opened.partial_fit(X[few], y[few], classes=range(9))
         np.testing.assert_array_equal(model.components_, before)
 
 
@@ -160,6 +163,24 @@ def test_later_chunks(digits):
         model.partial_fit(X[:, 1:], y)
     with pytest.raises(ValueError, match="one type of label"):
         model.partial_fit(X, y.astype(str))
+
+
+def test_what_may_not_change_in_a_stream(digits):
+    X, y = digits[:2]
+    model = CCML(8, random_state=0).partial_fit(X[:200], y[:200])
+    for change in ({"n_components": 9}, {"embedding": MLP()}):
+        with pytest.raises(ValueError, match="in the middle of a stream"):
+            clone_with_state(model).set_params(**change).partial_fit(X, y)
+    images = X.reshape(-1, 8, 8)
+    model = CCML(8, embedding=Conv(1), random_state=0).partial_fit(images[:200], y[:200])
+    with pytest.raises(ValueError, match=r"fitted on inputs of shape \(8, 8\)"):
+        model.partial_fit(images[:, :, 1:], y)
+    with pytest.raises(ValueError, match=r"fitted on inputs of shape \(8, 8\)"):
+        model.partial_fit(X, y)
+
+
+def clone_with_state(model):
+    return pickle.loads(pickle.dumps(model))
 
 
 def test_divergence_goes_back(digits):

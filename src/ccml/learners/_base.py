@@ -47,14 +47,17 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
         """Return the matrix M of the learned distance (x - x')^T M (x - x')."""
         if not self._is_linear():
             raise AttributeError(
-                f"{type(self).__name__}(embedding={self.embedding!r}) has no matrix: the distance "
-                "isn't Mahalanobis. Use transform()."
+                f"{type(self).__name__}(embedding={self.embedding!r}) has no matrix; only "
+                "embedding='linear' has one. Use transform()."
             )
         return super().get_mahalanobis_matrix()
 
     @property
     def _n_features_out(self) -> int:
         return len(self.components_) if self._is_linear() else int(self.n_components_)
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "components_" if self._is_linear() else "weights_")
 
     def _is_linear(self) -> bool:
         return isinstance(self.embedding, str)
@@ -173,6 +176,8 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
         return 0.03 if self._is_linear() else super()._auto_learning_rate()
 
     def _publish_map(self, units: Units, embedding: nn.Module, X: NDArray[Any]) -> None:
+        for name in ("components_", "weights_", "input_shape_", "n_components_"):
+            self.__dict__.pop(name, None)  # of another embedding, perhaps
         if not self._is_linear():
             super()._publish_map(units, embedding, X)
             return

@@ -15,7 +15,7 @@ from ccml.training import Rows
 
 @dataclass(eq=False, repr=False)
 class DrLIM(MetricLearner):
-    """Learn a linear map that brings a class together and keeps others a margin apart.
+    """Learn a map that brings a class together and keeps others a margin apart.
 
     The contrastive loss of DrLIM [1]_ takes pairs of points at distance d = ||A x_i - A x_j||: one
     of a single class costs d^2 / 2, one of two classes max(0, margin - d)^2 / 2. Both kinds are

@@ -16,7 +16,7 @@ from ccml.training import Rows
 
 @dataclass(eq=False, repr=False)
 class KNCA(MetricLearner):
-    """Learn a linear map in which k neighbours likely vote for a point's own class.
+    """Learn a map in which k neighbours likely vote for a point's own class.
 
     Stochastic k-neighbourhood selection [1]_ is `NCA` for k > 1: each point i chooses a set S of k
     neighbours with probability ∝ exp(-sum over S of ||A x_i - A x_j||^2), and the probability

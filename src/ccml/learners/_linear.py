@@ -25,13 +25,13 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         -------
         ndarray of shape (n_samples, n_components)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "components_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return X @ self.components_.T
 
     def get_mahalanobis_matrix(self) -> NDArray[np.floating[Any]]:
         """Return the matrix M of the learned distance (x - x')^T M (x - x')."""
-        check_is_fitted(self)
+        check_is_fitted(self, "components_")
         return self.components_.T @ self.components_
 
     @property

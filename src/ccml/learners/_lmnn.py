@@ -16,7 +16,7 @@ from ccml.training import Rows
 
 @dataclass(eq=False, repr=False)
 class LMNN(MetricLearner):
-    """Learn a linear map in which other classes stay a margin beyond one's nearest neighbours.
+    """Learn a map in which other classes stay a margin beyond one's nearest neighbours.
 
     Large margin nearest neighbours [1]_ pulls the k nearest points of its class, its targets,
     towards each point i, and pushes away impostors, points l of other classes that are less than

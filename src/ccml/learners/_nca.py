@@ -16,7 +16,7 @@ from ccml.training import Rows
 
 @dataclass(eq=False, repr=False)
 class NCA(MetricLearner):
-    """Learn a linear map in which a point likely has a neighbour of its own class.
+    """Learn a map in which a point likely has a neighbour of its own class.
 
     Neighbourhood components analysis [1]_ lets each point i choose one neighbour j with
     probability p_ij ∝ exp(-||A x_i - A x_j||^2), j ≠ i, and maximises the expected leave-one-out

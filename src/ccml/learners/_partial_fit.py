@@ -14,10 +14,10 @@ from ccml._validation import check_same_kind_of_label
 from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
 from ccml.learners._checks import check_classes, check_labelled
-from ccml.learners._trained import Units
+from ccml.learners._trained import Units, as_floats
 from ccml.training import OnlineTraining, Rows
 
-_MEMORY_ROWS = 10_000
+_MEMORY_ROWS, _MEMORY_ELEMENTS = 10_000, 2**25
 _LARGE = 10**6  # rows of a stream, as far as is known: its steps take the largest batches
 
 
@@ -31,15 +31,22 @@ class PartialFit(MetricLearner):
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Go on learning from one more chunk of a stream.
 
-        Each step is on new rows and as many remembered ones. Up to 10,000 rows are remembered,
-        those of all classes alike; neighbours are looked for among them. New classes may appear at
-        any time. After `fit`, it goes on from the fitted map.
+        Each step is on new rows and as many remembered ones, so that the map doesn't forget. Up
+        to 10,000 rows are remembered, fewer if they are large, those of all classes alike.
+        Neighbours are looked for among them (with an embedding other than "linear", among the
+        rows of the step). New classes may appear at any time.
+
+        After `fit` it goes on from the fitted map. The rows of that `fit` aren't remembered: put
+        some of them into the first chunk.
+
+        ``max_epochs``, ``callbacks``, ``verbose`` and ``checkpoint`` are for `fit`. To save a
+        stream, pickle the learner.
 
         Parameters
         ----------
         X, y
-            As for `fit`, of any number of rows. The first chunk sets the units of the columns and
-            the start of the map, so it should have several rows of at least two classes.
+            As for `fit`, of any number of rows. The first chunk needs rows of at least two classes:
+            it sets the units of the columns and the start of the map.
         classes : array-like, optional
             All labels that may appear. Once they were given, others are refused.
 
@@ -48,16 +55,23 @@ class PartialFit(MetricLearner):
         self
         """
         self._check_parameters()
-        is_fitted = hasattr(self, "components_") or hasattr(self, "weights_")
-        X, y, _ = check_labelled(self, X, y, images=self._takes_images(), reset=not is_fitted)
+        is_fitted = self._is_fitted()
         stream = getattr(self, "stream_", {})
+        if is_fitted and not self._is_linear():
+            self._check_input_shape(X)
+        X, y, _ = check_labelled(self, X, y, images=self._takes_images(), reset=not is_fitted)
+        X = as_floats(X)
+        if stream and not (is_fitted and self.n_components in (None, self._n_features_out)):
+            raise ValueError(
+                f"{type(self).__name__}.partial_fit can't change embedding or n_components in the "
+                "middle of a stream. Begin a new one with a clone."
+            )
         labels = self._labels(stream, y, classes)
         codes = np.argsort(labels)[np.searchsorted(np.sort(labels), y)]
         if not stream:
-            if not is_fitted:
-                check_classes(self, y)
-                if self._is_linear():
-                    self._check_width(X)
+            check_classes(self, y)
+            if self._is_linear():
+                self._check_width(X)
             stream = {
                 "seed": np.array(check_random_state(self.random_state).randint(2**31)),
                 "n_chunks": np.array(0),
@@ -73,7 +87,7 @@ class PartialFit(MetricLearner):
             self._objective(embedding, rows, rng),
             self._training_options(_LARGE, X.shape[1:], None),
             rng,
-            _MEMORY_ROWS,
+            max(1, min(_MEMORY_ROWS, _MEMORY_ELEMENTS // max(1, X[0].size))),
         )
         if "steps" in stream:
             trainer.load_state(stream)
@@ -106,10 +120,12 @@ class PartialFit(MetricLearner):
         allowed = known if stream.get("is_closed", False) else None
         if classes is not None:
             given = np.unique(np.asarray(classes))
-            if allowed is not None and not np.array_equal(given, np.sort(allowed)):
+            if (allowed is not None and len(given) != len(known)) or len(
+                np.setdiff1d(known, given)
+            ):
                 raise ValueError(
-                    f"{name}.partial_fit had classes={np.sort(allowed)} before; they can't become "
-                    f"{given}."
+                    f"{name}.partial_fit knows the classes {np.sort(known)}; they can't become "
+                    f"classes={given}."
                 )
             allowed = given
         if len(known):

@@ -38,7 +38,7 @@ SCALE_NEIGHBORS = 5  # fixed, so that the start doesn't depend on the objective'
 _MAX_VALIDATION_ROWS = 5000  # more would only make the epochs quadratic in the rows
 
 _ENDINGS = {
-    "max_epochs": "{name} hadn't converged after max_epochs={max_epochs}; raise max_epochs.",
+    "max_epochs": "{name} hadn't converged after {n_iter} epochs; raise max_epochs={max_epochs}.",
     "interrupted": (
         "{name} was interrupted after {n_iter} epochs; it keeps the best weights up to there."
     ),
@@ -63,15 +63,18 @@ _NOT_OF_THE_RUN = {
 class Units(NamedTuple):
     """What is done to the columns, in float64, before torch has them in float32."""
 
-    centre: NDArray[np.float64]
+    centre: NDArray[np.float64]  # of the shape of an input; 0 and 1 where nothing is done
     scale: NDArray[np.float64]
 
     def __call__(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Bring rows into these units."""
-        if X.dtype != np.float64 and not self.centre.any() and self.scale.ndim == 0:
-            return X * np.float32(self.scale)  # images: half the memory
+        if self.scale.ndim == 0:  # as they are
+            return X.astype(np.float32)
         inputs: NDArray[np.float32] = ((X - self.centre) * self.scale).astype(np.float32)
         return inputs
+
+
+_AS_THEY_ARE = Units(np.array(0.0), np.array(1.0))
 
 
 class Scaled(nn.Module):
@@ -185,10 +188,10 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         -------
         ndarray of shape (n_samples, n_components)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "weights_")
         X = self._check_inputs(X)
         Z = embed(self._fitted_module(), self._fitted_units()(X), self.device)
-        return Z.astype(np.result_type(X.dtype, np.float32), copy=False)
+        return Z.astype(X.dtype, copy=False)
 
     @property
     def _n_features_out(self) -> int:
@@ -217,6 +220,11 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         check_number(name, "checkpoint_seconds", self.checkpoint_seconds, minimum=0)
         if self.checkpoint is not None:
             _check_checkpoint(name, self.checkpoint, self.random_state)
+            if self._starts_warm():
+                raise ValueError(
+                    f"{name} can't have both checkpoint and warm_start: to start from what a run "
+                    "ended with and to go on from where it was killed are two things."
+                )
         _check_device(name, self.device)
         check_callbacks(name, self.callbacks)
 
@@ -225,17 +233,20 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
         X, y, weight = check_labelled(self, X, y, sample_weight, images=self._takes_images())
         check_classes(self, y)
-        return X, y, weight
+        return as_floats(X), y, weight
 
     def _check_inputs(self, X: ArrayLike) -> NDArray[Any]:
+        self._check_input_shape(X)
         dtypes = [np.float64, np.float32, np.uint8]
-        X = validate_data(self, X, dtype=dtypes, allow_nd=True, reset=False)
-        if X.shape[1:] != self.input_shape_:
+        return as_floats(validate_data(self, X, dtype=dtypes, allow_nd=True, reset=False))
+
+    def _check_input_shape(self, X: Any) -> None:
+        shape = getattr(X, "shape", None)
+        if shape is not None and len(shape) > 1 and tuple(shape[1:]) != self.input_shape_:
             raise ValueError(
-                f"X is of shape {X.shape}; {type(self).__name__} was fitted on rows of shape "
-                f"{self.input_shape_}."
+                f"X is of shape {tuple(shape)}; {type(self).__name__} was fitted on inputs of "
+                f"shape {self.input_shape_}."
             )
-        return X
 
     def _split(
         self, classes: NDArray[np.intp], rng: np.random.Generator
@@ -251,15 +262,19 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     ) -> tuple[Units, nn.Module]:
         """Units of the columns, and the module to start from: neighbours are about 1 apart."""
         if warm and hasattr(self, "weights_"):
+            self._check_input_shape(X)
             return self._fitted_units(), self._fitted_module()
         spec = self._module()
-        units = _units_of(X, classes, rng) if isinstance(spec, MLP) else _as_they_are(X)
+        units = _units_of(X, classes, rng) if isinstance(spec, MLP) else _AS_THEY_ARE
         with seeded_torch(rng, self.device):
             net = build(spec, X.shape[1:], self.n_components, self.device)
             module = Scaled(net).to(self.device)
 
         def embedded(sample: NDArray[Any]) -> NDArray[np.float32]:
-            return embed(module, units(sample), self.device)
+            Z = embed(module, units(sample), self.device)
+            if not np.isfinite(Z).all():
+                raise ValueError(f"The embedding maps rows of X to NaN or infinity: {spec!r}.")
+            return Z
 
         factor = neighbour_scale(embedded, X, classes, SCALE_NEIGHBORS, rng)
         module.factor.fill_(factor)
@@ -310,25 +325,23 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if self.checkpoint is None:
             return None
         parameters = {
-            name: repr(value) if not callable(value) else type(value).__name__
+            name: _digest(value) if isinstance(value, np.ndarray) else repr(value)
             for name, value in self.get_params(deep=False).items()
-            if name not in _NOT_OF_THE_RUN
+            if name not in _NOT_OF_THE_RUN and not callable(value)
         }
-        digest = hashlib.sha256()
-        for array in data:
-            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
         weights = {name: tuple(value.shape) for name, value in embedding.state_dict().items()}
         identity = parameters | {
             "learner": type(self).__name__,
             "seed of random_state": str(seed),
+            "network": repr(embedding),
             "shapes of the weights": str(weights),
-            "data": f"{digest.hexdigest()[:12]} (SHA-256)",
+            "data": _digest(*data),
         }
         return Checkpoint(self.checkpoint, self.checkpoint_seconds, identity)
 
     def _publish_map(self, units: Units, embedding: nn.Module, X: NDArray[Any]) -> None:
         """Keep what `transform` needs, as arrays."""
-        state = {name: value.cpu().numpy() for name, value in embedding.state_dict().items()}
+        state = {name: value.cpu().numpy().copy() for name, value in embedding.state_dict().items()}
         self.weights_: dict[str, NDArray[Any]] = units._asdict() | state
         self.input_shape_ = X.shape[1:]
         self.n_components_ = embed(embedding, units(X[:1]), self.device).shape[1]
@@ -355,8 +368,14 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         with torch.random.fork_rng([]):  # it draws weights that are then replaced
             net = build(self._module(), self.input_shape_, self.n_components_, self.device)
         module = Scaled(net)
-        state = {name: torch.tensor(value) for name, value in self.weights_.items()}
-        module.load_state_dict({name: state[name] for name in module.state_dict()})
+        wanted = {name: value.shape for name, value in module.state_dict().items()}
+        found = {name: self.weights_[name].shape for name in wanted if name in self.weights_}
+        if wanted != found or self.n_components not in (None, self.n_components_):
+            raise ValueError(
+                f"{type(self).__name__} was fitted with another embedding or n_components than it "
+                "has now. Fit it again, without warm_start."
+            )
+        module.load_state_dict({name: torch.tensor(self.weights_[name]) for name in wanted})
         return module.to(self.device)
 
 
@@ -368,8 +387,16 @@ def _units_of(X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generat
     return Units(centre.reshape(X.shape[1:]), scale.reshape(X.shape[1:]))
 
 
-def _as_they_are(X: NDArray[Any]) -> Units:
-    return Units(np.array(0.0), np.array(1 / 255 if X.dtype == np.uint8 else 1.0))
+def as_floats(X: NDArray[Any]) -> NDArray[Any]:
+    """Scale bytes by 1/255; they are bytes of an image."""
+    return X * np.float32(1 / 255) if X.dtype == np.uint8 else X
+
+
+def _digest(*arrays: NDArray[Any] | None) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+    return f"{digest.hexdigest()[:12]} (SHA-256)"
 
 
 def _weights_of(weight: NDArray[np.float32] | None, rows: NDArray[np.intp]) -> Any:
@@ -397,7 +424,7 @@ def _check_device(name: str, device: Any) -> None:
     try:
         torch.zeros(1, device=torch.device(device)).item()  # "meta" has no values to give
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise ValueError(
             f"{name}(device={device!r}) isn't a device that can be used here ({reason}). "
             "Use device='cpu'."

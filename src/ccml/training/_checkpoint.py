@@ -4,6 +4,8 @@ import hashlib
 import io
 import os
 import pickle
+import shutil
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,22 +56,23 @@ class Checkpoint:
         payload = buffer.getvalue()
         path = Path(self.path)
         unfinished = path.with_name(path.name + ".unfinished")
-        with open(unfinished, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            os.replace(path, _previous(path))
-        os.replace(unfinished, path)
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+                file.flush()
+                os.fsync(file.fileno())
+            if path.exists():
+                _keep_as_previous(path)
+            os.replace(unfinished, path)
+        except OSError as error:
+            raise CheckpointError(f"checkpoint={str(path)!r} can't be written: {error}.") from None
         _sync_folder(path.parent)
 
     def load(self) -> dict[str, Any] | None:
         """Return what was saved last; None if there is nothing yet."""
         path = Path(self.path)
         if not path.exists():
-            if not _previous(path).exists():
-                return None
-            path = _previous(path)  # killed between the two renames
+            return None
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -84,7 +87,9 @@ class Checkpoint:
         if head == _MAGIC + hashlib.sha256(payload).digest():
             try:
                 # Only tensors and plain values: nothing in a file can run code.
-                saved: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True)
+                saved: dict[str, Any] = torch.load(
+                    io.BytesIO(payload), weights_only=True, map_location="cpu"
+                )
             except pickle.UnpicklingError:
                 pass
             else:
@@ -97,7 +102,7 @@ class Checkpoint:
 
     def _compare(self, path: Path, theirs: Mapping[str, str]) -> None:
         differences = [
-            f"{name} was {theirs.get(name)} and is {self.identity.get(name)}"
+            f"{name} was {_short(theirs.get(name))} and is {_short(self.identity.get(name))}"
             for name in sorted({*theirs, *self.identity})
             if theirs.get(name) != self.identity.get(name)
         ]
@@ -108,8 +113,21 @@ class Checkpoint:
             )
 
 
+def _short(value: str | None) -> str:
+    return textwrap.shorten(str(value), 300)
+
+
 def _previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
+
+
+def _keep_as_previous(path: Path) -> None:
+    """Give a file a second name, so that it is never without its first."""
+    _previous(path).unlink(missing_ok=True)
+    try:
+        os.link(path, _previous(path))
+    except OSError:  # a file system without links
+        shutil.copyfile(path, _previous(path))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from ccml.training._batches import pools
 from ccml.training._callbacks import Callback, progress_bar
-from ccml.training._checkpoint import Checkpoint
+from ccml.training._checkpoint import Checkpoint, CheckpointError
 from ccml.training._rows import Rows
 from ccml.training._schedule import Plateau
 from ccml.training._scores import ScoreRule
@@ -138,7 +139,7 @@ class _Run:
                         ended = "diverged"
                         break
                 else:
-                    self._save()
+                    self._save_or_warn()
                 if self.plateau.stopped:
                     ended = "converged"
             except KeyboardInterrupt:
@@ -149,7 +150,10 @@ class _Run:
     def _epoch(self, callbacks: Sequence[Callback]) -> bool:
         """Go through all rows once, or what is left of them; say whether all is finite."""
         for rows, batch in self._batches_to_do():
-            self.total += self.steps.step(rows, batch, self.plateau.rate)
+            loss = self.steps.step(rows, batch, self.plateau.rate)
+            if not np.isfinite(loss):
+                return False
+            self.total += loss
             self.steps_done += 1
             self._save_in_time()
         loss = self.total / len(self.training.y)
@@ -191,16 +195,24 @@ class _Run:
     def _save_in_time(self) -> None:
         checkpoint = self.options.checkpoint
         if checkpoint and time.monotonic() - self.saved_at >= checkpoint.seconds:
+            self._save_or_warn()
+
+    def _save_or_warn(self) -> None:
+        """Save; a disk that is full by now is no reason to lose what has been learned."""
+        try:
             self._save()
+        except CheckpointError as error:
+            warnings.warn(f"{error} Training goes on.", RuntimeWarning, stacklevel=2)
 
     def _save(self) -> None:
-        # Divergence is noticed at the end of an epoch; until then keep what was saved before it.
+        # Weights may have become infinite in the last step; keep what was saved before it.
         if self.options.checkpoint is None or not self.steps.is_finite():
             return
         self.options.checkpoint.save(
             {
                 "steps": self.steps.state(),
                 "plateau": vars(self.plateau),
+                "has_started": self.has_started,
                 "losses": self.losses,
                 "errors": self.errors,
                 "epoch_began": json.dumps(self.epoch_began),
@@ -214,6 +226,7 @@ class _Run:
     def _resume(self) -> None:
         saved = self.options.checkpoint.load() if self.options.checkpoint else None
         if saved is None:
+            self._save()  # so that what can't be written is known at once
             return
         self.steps.load_state(saved["steps"])
         vars(self.plateau).update(saved["plateau"])
@@ -221,4 +234,4 @@ class _Run:
         self.epoch_began = json.loads(saved["epoch_began"])
         self.steps_done, self.total = saved["steps_done"], saved["total"]
         self.rng.bit_generator.state = json.loads(saved["rng"])
-        self.has_started = True
+        self.has_started = saved["has_started"]

@@ -78,7 +78,10 @@ class OnlineTraining:
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that the next chunk depends on, but for ``rng``, as arrays."""
         buffer = io.BytesIO()
-        torch.save(self.steps.state(), buffer)
+        steps = self.steps.state()
+        for unused in ("torch_rng", "device_rng"):  # every chunk has its own seed
+            steps.pop(unused, None)
+        torch.save(steps, buffer)
         state: dict[str, NDArray[Any]] = {"steps": np.frombuffer(buffer.getvalue(), dtype=np.uint8)}
         if self.memory is not None:
             state |= {"X": self.memory.X, "y": self.memory.y}
@@ -86,9 +89,8 @@ class OnlineTraining:
 
     def load_state(self, state: dict[str, NDArray[Any]]) -> Self:
         """Go on from what `state` gave."""
-        steps = torch.load(io.BytesIO(state["steps"].tobytes()), weights_only=True)
-        with torch.random.fork_rng([]):
-            self.steps.load_state(steps)
+        buffer = io.BytesIO(state["steps"].tobytes())
+        self.steps.load_state(torch.load(buffer, weights_only=True, map_location="cpu"))
         if "X" in state:
             self.memory = Rows(state["X"], state["y"])
         return self

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ccml.embeddings import in_use
 from ccml.objectives import Pool
 from ccml.training._rows import Rows
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ccml.training._loop import TrainingOptions
 
 _WARM_UP_STEPS = 20
-_EMBEDDING_BLOCK = 8192
+_BLOCK_ROWS, _BLOCK_ELEMENTS = 8192, 2**22  # that are embedded at a time
 _HAVE_RANDOM_STATES = ("cuda", "xpu")
 
 
@@ -46,12 +47,14 @@ class Steps:
         trained = [part for part in (embedding, objective) if isinstance(part, nn.Module)]
         self.model = nn.ModuleList(trained).to(self.device)
         parameters = [p for p in self.model.parameters() if p.requires_grad]
+        if not parameters:
+            raise ValueError("The embedding has no weights to train; all are frozen, or none.")
         self.optimizer = torch.optim.Adam(parameters, lr=options.learning_rate)
         # Matrices and filters; a bias or a factor has no cost.
         weights = [p for p in parameters if p.ndim > 1] or parameters
         self.decayed = weights if options.decayed_layers == "all" else weights[-1:]
         self.parameters = parameters
-        self.initial_norm = _squared_norm(self.decayed).item()
+        self.initial_norm = _squared_norm(self.decayed).item() or 1.0
         self.n_steps = 0
 
     def on_device(self, rows: Rows) -> TorchRows:
@@ -70,7 +73,6 @@ class Steps:
             group["lr"] = self.options.learning_rate * rate * min(1, self.n_steps / _WARM_UP_STEPS)
         queries = torch.from_numpy(batch).to(self.device)
         weight = None if rows.weight is None else rows.weight[queries]
-        self.model.train()
         with _multiplied_inputs(self.embedding, self.draw_columns(rows)):
             # The whole pool is embedded with gradients: a neighbour moves as much as its query.
             embedded = self.embedding(rows.X)
@@ -135,8 +137,9 @@ class Steps:
         self.restore(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.initial_norm, self.n_steps = state["initial_norm"], state["n_steps"]
-        torch.set_rng_state(state["torch_rng"])
-        if "device_rng" in state:
+        if "torch_rng" in state:
+            torch.set_rng_state(state["torch_rng"])
+        if "device_rng" in state and self.device.type in _HAVE_RANDOM_STATES:
             module = torch.get_device_module(self.device)
             module.set_rng_state(state["device_rng"], self.device)
 
@@ -174,6 +177,7 @@ def embed(
     module: nn.Module, X: NDArray[np.float32], device: str | torch.device = "cpu"
 ) -> NDArray[np.float32]:
     """Map rows by a module as it is in use, not in training, in blocks."""
-    module.eval()
-    blocks = torch.from_numpy(X).split(_EMBEDDING_BLOCK)
-    return np.concatenate([module(block.to(device)).cpu().numpy() for block in blocks])
+    size = max(1, min(_BLOCK_ROWS, _BLOCK_ELEMENTS // max(1, X[:1].size)))
+    with in_use(module):
+        blocks = torch.from_numpy(X).split(size)
+        return np.concatenate([module(block.to(device)).cpu().numpy() for block in blocks])
