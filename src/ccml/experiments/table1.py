@@ -109,7 +109,9 @@ SETTINGS = {  # dataset -> metric; how they were chosen is in docs/results.md
         "ConvNet1": Settings(pca=None, learner={"n_components": 100}),
         "ConvNet2": Settings(pca=None, learner={"n_components": 100}),
         "ConvCCML1": Settings(knn=9, ccknn=5, pca=None, learner={"n_components": 100}),
-        "ConvCCML2": Settings(knn=5, ccknn=5, pca=None, learner={"n_components": 100}),
+        "ConvCCML2": Settings(
+            knn=9, ccknn=5, pca=None, learner={"n_components": 100, "validation_fraction": 0}
+        ),
         "ConvCCML2-shifts": Settings(
             knn=9, ccknn=5, pca=None, learner={"n_components": 100, "n_epochs_no_change": 10}
         ),
