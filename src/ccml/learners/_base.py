@@ -116,7 +116,8 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
         centre = X.mean(axis=0, dtype=np.float64)
         init = self.init if not _is_auto(self.init) else auto_init or self._auto_init
         warm = warm and hasattr(self, "components_")
-        scale, matrix = self._start_linear(X - centre, classes, rng, init, warm)
+        X = X - centre  # and no longer the copy of the rows to train on
+        scale, matrix = self._start_linear(X, classes, rng, init, warm)
         return Units(centre, scale), Linear(matrix)
 
     def _start_linear(
@@ -131,10 +132,10 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
 
         They are such that typical neighbours are about 1 apart and the matrix has entries of
         order 1, so the learning rate means the same whatever the units of X. A ``warm``
-        start is what was fitted before, as it is.
+        start is what was fitted before, as it is. The rows are scaled in place.
         """
         scale = column_scale(X, classes, SCALE_NEIGHBORS, rng)
-        X = X * scale
+        X *= scale
         if warm:
             start = self._given_components("warm_start", self.components_) / scale
         else:

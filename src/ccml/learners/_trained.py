@@ -70,8 +70,9 @@ class Units(NamedTuple):
         """Bring rows into these units."""
         if self.scale.ndim == 0:  # as they are
             return X.astype(np.float32)
-        inputs: NDArray[np.float32] = ((X - self.centre) * self.scale).astype(np.float32)
-        return inputs
+        centred = X - self.centre
+        centred *= self.scale
+        return centred.astype(np.float32)
 
 
 _AS_THEY_ARE = Units(np.array(0.0), np.array(1.0))
