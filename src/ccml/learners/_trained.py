@@ -242,12 +242,19 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return as_floats(validate_data(self, X, dtype=dtypes, allow_nd=True, reset=False))
 
     def _check_input_shape(self, X: Any) -> None:
-        shape = getattr(X, "shape", None)
-        if shape is not None and len(shape) > 1 and tuple(shape[1:]) != self.input_shape_:
+        shape = getattr(X, "shape", ())
+        name = type(self).__name__
+        if len(shape) < 2 or tuple(shape[1:]) == self.input_shape_:
+            return
+        if len(shape) == 2 and len(self.input_shape_) == 1:  # in scikit-learn's words
             raise ValueError(
-                f"X is of shape {tuple(shape)}; {type(self).__name__} was fitted on inputs of "
-                f"shape {self.input_shape_}."
+                f"X has {shape[1]} features, but {name} is expecting {self.input_shape_[0]} "
+                "features as input."
             )
+        raise ValueError(
+            f"X is of shape {tuple(shape)}; {name} was fitted on inputs of shape "
+            f"{self.input_shape_}."
+        )
 
     def _split(
         self, classes: NDArray[np.intp], rng: np.random.Generator
