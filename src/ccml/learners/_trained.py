@@ -242,7 +242,7 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return as_floats(validate_data(self, X, dtype=dtypes, allow_nd=True, reset=False))
 
     def _check_input_shape(self, X: Any) -> None:
-        shape = getattr(X, "shape", ())
+        shape: tuple[int, ...] = getattr(X, "shape", ())
         name = type(self).__name__
         if len(shape) < 2 or tuple(shape[1:]) == self.input_shape_:
             return
