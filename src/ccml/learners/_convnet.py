@@ -51,7 +51,7 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
     >>> digits = load_digits()
     >>> X, y = digits.images, digits.target  # (1797, 8, 8)
     >>> model = ConvNetClassifier(layers=1, random_state=0).fit(X[::2], y[::2])
-    >>> model.score(X[1::2], y[1::2]) > 0.95
+    >>> model.score(X[1::2], y[1::2]) > 0.9
     True
     """
 
