@@ -212,7 +212,7 @@ class TestConvNet:
         X, y, X_test, y_test = digits
         names = np.array([f"digit {i}" for i in range(10)])
         model = ConvNetClassifier(16, layers=1, max_epochs=60, random_state=0).fit(X, names[y])
-        assert model.score(X_test, names[y_test]) > 0.93
+        assert model.score(X_test, names[y_test]) > 0.9
         p = model.predict_proba(X_test)
         assert p.shape == (len(X_test), 10)
         np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)

@@ -41,7 +41,7 @@ def test_one_pass_learns(embedding, digits):
     model = CCML(16, embedding=embedding, batch_size=20, random_state=0)
     early = error_of(clone(model).partial_fit(X[:100], y[:100]), *digits)
     late = error_of(streamed(model, X, y), *digits)
-    assert late < min(early, 0.08)
+    assert late < min(early, 0.1)
 
 
 @pytest.mark.parametrize("embedding", FORMS.values(), ids=FORMS)
@@ -56,7 +56,7 @@ def test_classes_that_appear_late_and_in_turns(embedding, digits):
     assert set(model.stream_["labels"]) == {0, 1}
     streamed(model, X[rest], y[rest])
     assert set(model.stream_["labels"]) == set(range(10))
-    assert error_of(model, *digits) < 0.1
+    assert error_of(model, *digits) < 0.15
 
 
 @pytest.mark.parametrize("embedding", FORMS.values(), ids=FORMS)
