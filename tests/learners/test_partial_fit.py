@@ -124,6 +124,8 @@ class TestGivenClasses:
         model = CCML(8, random_state=0).partial_fit(X[first], y[first], classes=range(10))
         streamed(model, X[:300], y[:300], classes=range(10))
         streamed(model, X[300:400], y[300:400])
+        assert sorted(model.stream_["labels"]) == list(range(10))
+        assert set(model.stream_["labels"][model.stream_["y"]]) == set(y[:400])
 
     def test_others_are_refused_and_nothing_changes(self, digits):
         X, y = digits[:2]

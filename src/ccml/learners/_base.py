@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from ccml._validation import check_count, check_option
 from ccml.embeddings import Embedding, Linear
-from ccml.learners._initialization import INITS, column_scale, neighbour_scale
+from ccml.learners._initialization import INITS, SCALE_NEIGHBORS, column_scale, neighbour_scale
 from ccml.learners._linear import LinearMetric
-from ccml.learners._trained import SCALE_NEIGHBORS, TrainedEmbedding, Units
+from ccml.learners._trained import TrainedEmbedding
+from ccml.learners._units import Units
 from ccml.training import ScoreRule, ccknn_score
 
 _MAX_COMPONENTS = 64  # unless the user asks for more

@@ -1,9 +1,11 @@
-"""What learners ask of their rows, labels and callbacks."""
+"""What learners ask of their rows, labels, callbacks, checkpoint and device."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
@@ -55,3 +57,31 @@ def check_callbacks(owner: str, callbacks: Any) -> None:
             f"{owner}(callbacks={callbacks!r}) must be a list of functions of (epoch, loss, "
             "validation_error)."
         )
+
+
+def check_checkpoint(name: str, path: Any, random_state: Any) -> None:
+    """Refuse what no run could be saved to, or go on from."""
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise ValueError(f"{name}(checkpoint={path!r}) must be the path of a file.")
+    folder = os.path.dirname(os.fspath(path)) or "."
+    if not os.path.isdir(folder) or os.path.isdir(path):
+        raise ValueError(
+            f"{name}(checkpoint={path!r}) must be the path of a file in a folder that exists."
+        )
+    if random_state is None:
+        raise ValueError(
+            f"{name}(checkpoint=...) needs a random_state, such as 0: a run that goes on has to "
+            "hold out the same rows."
+        )
+
+
+def check_device(name: str, device: Any) -> None:
+    """Refuse a device that torch can't compute on here."""
+    try:
+        torch.zeros(1, device=torch.device(device)).item()  # "meta" has no values to give
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise ValueError(
+            f"{name}(device={device!r}) isn't a device that can be used here ({reason}). "
+            "Use device='cpu'."
+        ) from None

@@ -13,6 +13,7 @@ Matrix = NDArray[np.float64]
 Classes = NDArray[np.intp]
 Init = Callable[[Matrix, Classes, int, np.random.Generator], Matrix]
 
+SCALE_NEIGHBORS = 5  # fixed, so that the start doesn't depend on the objective's parameters
 _SAMPLE = 2000  # rows that a question of scale is decided on
 _MAX_COVARIANCE = 2000  # columns; wider data is first reduced to as many principal directions
 _SHRINKAGE = 1e-3  # of the within-class covariance towards a multiple of the identity

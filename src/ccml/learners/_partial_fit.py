@@ -14,7 +14,7 @@ from ccml._validation import check_same_kind_of_label
 from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
 from ccml.learners._checks import check_classes, check_labelled
-from ccml.learners._trained import Units, as_floats
+from ccml.learners._units import Units, as_floats
 from ccml.training import OnlineTraining, Rows
 
 _MEMORY_ROWS, _MEMORY_ELEMENTS = 10_000, 2**25

@@ -6,21 +6,28 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from ccml._validation import check_count, check_number, check_option
 from ccml.embeddings import MLP, Embedding, build
-from ccml.learners._checks import check_callbacks, check_classes, check_labelled
-from ccml.learners._initialization import column_scale, neighbour_scale
+from ccml.learners._checks import (
+    check_callbacks,
+    check_checkpoint,
+    check_classes,
+    check_device,
+    check_labelled,
+)
+from ccml.learners._initialization import SCALE_NEIGHBORS, neighbour_scale
+from ccml.learners._transformer import SupervisedTransformer
+from ccml.learners._units import AS_THEY_ARE, Units, as_floats
 from ccml.training import (
     Callback,
     Checkpoint,
@@ -34,7 +41,6 @@ from ccml.training import (
     train,
 )
 
-SCALE_NEIGHBORS = 5  # fixed, so that the start doesn't depend on the objective's parameters
 _MAX_VALIDATION_ROWS = 5000  # more would only make the epochs quadratic in the rows
 
 _ENDINGS = {
@@ -60,24 +66,6 @@ _NOT_OF_THE_RUN = {
 }
 
 
-class Units(NamedTuple):
-    """What is done to the columns, in float64, before torch has them in float32."""
-
-    centre: NDArray[np.float64]  # of the shape of an input; 0 and 1 where nothing is done
-    scale: NDArray[np.float64]
-
-    def __call__(self, X: NDArray[Any]) -> NDArray[np.float32]:
-        """Bring rows into these units."""
-        if self.scale.ndim == 0:  # as they are
-            return X.astype(np.float32)
-        centred = X - self.centre
-        centred *= self.scale
-        return centred.astype(np.float32)
-
-
-_AS_THEY_ARE = Units(np.array(0.0), np.array(1.0))
-
-
 class Scaled(nn.Module):
     """A module whose output is multiplied so that neighbours are about 1 apart."""
 
@@ -95,7 +83,7 @@ class Scaled(nn.Module):
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn has its own; the fields are its parameters
-class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class TrainedEmbedding(SupervisedTransformer, ABC):
     """A transformer by an embedding whose weights minimise an objective.
 
     The fields are the parameters that all of them share; `CCML` documents them.
@@ -198,12 +186,6 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     def _check_parameters(self) -> None:
         name = type(self).__name__
         if self.n_components is not None:
@@ -220,13 +202,13 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         check_number(name, "validation_fraction", self.validation_fraction, minimum=0, below=1)
         check_number(name, "checkpoint_seconds", self.checkpoint_seconds, minimum=0)
         if self.checkpoint is not None:
-            _check_checkpoint(name, self.checkpoint, self.random_state)
+            check_checkpoint(name, self.checkpoint, self.random_state)
             if self._starts_warm():
                 raise ValueError(
                     f"{name} can't have both checkpoint and warm_start: to start from what a run "
                     "ended with and to go on from where it was killed are two things."
                 )
-        _check_device(name, self.device)
+        check_device(name, self.device)
         check_callbacks(name, self.callbacks)
 
     def _check_data(
@@ -273,7 +255,7 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             self._check_input_shape(X)
             return self._fitted_units(), self._fitted_module()
         spec = self._module()
-        units = _units_of(X, classes, rng) if isinstance(spec, MLP) else _AS_THEY_ARE
+        units = Units.of(X, classes, rng) if isinstance(spec, MLP) else AS_THEY_ARE
         with seeded_torch(rng, self.device):
             net = build(spec, X.shape[1:], self.n_components, self.device)
             module = Scaled(net).to(self.device)
@@ -387,19 +369,6 @@ class TrainedEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return module.to(self.device)
 
 
-def _units_of(X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generator) -> Units:
-    """Centre the columns and give them one scale or each its own, whichever is better."""
-    rows = X.reshape(len(X), -1)
-    centre = rows.mean(axis=0, dtype=np.float64)
-    scale = column_scale(rows - centre, classes, SCALE_NEIGHBORS, rng)
-    return Units(centre.reshape(X.shape[1:]), scale.reshape(X.shape[1:]))
-
-
-def as_floats(X: NDArray[Any]) -> NDArray[Any]:
-    """Scale bytes by 1/255; they are bytes of an image."""
-    return X * np.float32(1 / 255) if X.dtype == np.uint8 else X
-
-
 def _digest(*arrays: NDArray[Any] | None) -> str:
     digest = hashlib.sha256()
     for array in arrays:
@@ -411,29 +380,3 @@ def _weights_of(weight: NDArray[np.float32] | None, rows: NDArray[np.intp]) -> A
     if weight is None or len(rows) == 0:
         return None
     return weight[rows] / weight[rows].mean()
-
-
-def _check_checkpoint(name: str, path: Any, random_state: Any) -> None:
-    if not isinstance(path, str | os.PathLike) or not str(path):
-        raise ValueError(f"{name}(checkpoint={path!r}) must be the path of a file.")
-    folder = os.path.dirname(os.fspath(path)) or "."
-    if not os.path.isdir(folder) or os.path.isdir(path):
-        raise ValueError(
-            f"{name}(checkpoint={path!r}) must be the path of a file in a folder that exists."
-        )
-    if random_state is None:
-        raise ValueError(
-            f"{name}(checkpoint=...) needs a random_state, such as 0: a run that goes on has to "
-            "hold out the same rows."
-        )
-
-
-def _check_device(name: str, device: Any) -> None:
-    try:
-        torch.zeros(1, device=torch.device(device)).item()  # "meta" has no values to give
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise ValueError(
-            f"{name}(device={device!r}) isn't a device that can be used here ({reason}). "
-            "Use device='cpu'."
-        ) from None

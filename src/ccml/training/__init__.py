@@ -3,8 +3,9 @@
 from ccml.training._batches import hold_out, pools
 from ccml.training._callbacks import Callback, progress_bar
 from ccml.training._checkpoint import Checkpoint, CheckpointError
-from ccml.training._loop import TrainingOptions, TrainingResult, train
+from ccml.training._loop import TrainingResult, train
 from ccml.training._online import OnlineTraining
+from ccml.training._options import TrainingOptions
 from ccml.training._rows import Rows
 from ccml.training._schedule import Plateau
 from ccml.training._scores import ScoreRule, ccknn_score, softmax_score

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from ccml.training._batches import pools
 from ccml.training._callbacks import Callback, progress_bar
-from ccml.training._checkpoint import Checkpoint, CheckpointError
+from ccml.training._checkpoint import CheckpointError
+from ccml.training._options import TrainingOptions
 from ccml.training._rows import Rows
 from ccml.training._schedule import Plateau
 from ccml.training._scores import ScoreRule
@@ -23,25 +24,6 @@ from ccml.training._steps import Steps, TorchRows, seeded_torch
 _LOSS_TOLERANCE = 1e-3
 
 Ending = Literal["converged", "max_epochs", "interrupted", "diverged"]
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How to train; the names are those of the learners' parameters."""
-
-    batch_size: int
-    pool_size: int
-    max_epochs: int
-    learning_rate: float
-    weight_decay: float
-    n_epochs_no_change: int
-    decayed_layers: Literal["last", "all"] = "last"
-    dropout: float = 0.0
-    device: str = "cpu"
-    verbose: bool = False
-    title: str = "training"
-    callbacks: Sequence[Callback] = ()
-    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True)

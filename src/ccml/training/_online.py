@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ccml.training._loop import TrainingOptions
+from ccml.training._options import TrainingOptions
 from ccml.training._rows import Rows
 from ccml.training._steps import Steps, seeded_torch
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +11,8 @@ from torch import Tensor, nn
 
 from ccml.embeddings import in_use
 from ccml.objectives import Pool
+from ccml.training._options import TrainingOptions
 from ccml.training._rows import Rows
-
-if TYPE_CHECKING:
-    from ccml.training._loop import TrainingOptions
 
 _WARM_UP_STEPS = 20
 _BLOCK_ROWS, _BLOCK_ELEMENTS = 8192, 2**22  # that are embedded at a time
@@ -36,7 +34,7 @@ class Steps:
         self,
         embedding: nn.Module,
         objective: Callable[..., Tensor],
-        options: "TrainingOptions",
+        options: TrainingOptions,
         rng: np.random.Generator,
     ) -> None:
         self.device = torch.device(options.device)
