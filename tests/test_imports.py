@@ -17,11 +17,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = [
     {"cli"},
     {"experiments"},
-    {"learners", "classifiers", "evaluation", "datasets", "plotting"},
+    {"learners", "classifiers", "evaluation", "datasets", "plotting", "preprocessing"},
     {"training"},
     {"objectives"},
     {"neighbors", "embeddings", "centroids"},
-    {"_validation"},
+    {"_images"},
+    {"_validation", "_atomic"},
 ]
 HEIGHT = {name: -row for row, names in enumerate(ROWS) for name in names}
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         neighbors,
         objectives,
         plotting,
+        preprocessing,
         training,
     )
     from ccml.classifiers import CCKNNClassifier, NBNNClassifier, NearestMeanClassifier
@@ -48,6 +49,7 @@ _MODULES = (
     "neighbors",
     "objectives",
     "plotting",
+    "preprocessing",
     "training",
 )
 
@@ -72,6 +74,7 @@ __all__ = [
     "neighbors",
     "objectives",
     "plotting",
+    "preprocessing",
     "training",
 ]
 

@@ -13,9 +13,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from ccml._images import Shape, image_of
 from ccml._validation import check_count, check_option
-
-Shape = tuple[int, ...]
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 _N_COMPONENTS = 64  # unless the user asks for another number
@@ -132,10 +131,11 @@ class Conv:
         check_count("Conv", "n_filters", self.n_filters)
         check_option("Conv", "activation", self.activation, ACTIVATIONS)
         check_count("Conv", "max_shift", self.max_shift, minimum=0)
-        channels, *size = _as_image(input_shape, self.image_shape)
-        modules: list[nn.Module] = [_ToImages((channels, *size))]
+        image = image_of("Conv", input_shape, self.image_shape)
+        modules: list[nn.Module] = [_ToImages(image)]
         if self.max_shift:
             modules.append(RandomShift(self.max_shift))
+        channels, *size = image
         for filter_size in _FILTER_SIZES[: self.layers]:
             # Pooling first gives the same as the activation first, which would cost four times.
             modules += [
@@ -148,8 +148,8 @@ class Conv:
             raise ValueError(
                 f"Conv(layers={self.layers}) needs images of at least "
                 f"{'6 x 6' if self.layers == 1 else '12 x 12'} pixels; rows of shape {input_shape}"
-                f" are {_describe(_as_image(input_shape, self.image_shape))}. Channels come first: "
-                "where they are last, use X.transpose(0, 3, 1, 2)."
+                f" are {_describe(image)}. Channels come first: where they are last, use "
+                "X.transpose(0, 3, 1, 2)."
             )
         n_outputs = channels * prod(size)
         return nn.Sequential(*modules, nn.Flatten(), nn.Linear(n_outputs, n_components))
@@ -257,36 +257,6 @@ class _ToImages(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x.reshape(len(x), *self.shape)
-
-
-def _as_image(input_shape: Shape, image_shape: Shape | None) -> Shape:
-    """(channels, height, width) of an input, flat or not."""
-    if image_shape is None:
-        shape = input_shape
-        if len(shape) not in (2, 3):
-            raise ValueError(
-                f"Conv needs images of shape (n, height, width) or (n, channels, height, width), "
-                f"or flat rows and image_shape=; X is of shape (n, "
-                f"{', '.join(map(str, input_shape))})."
-            )
-    else:
-        if not isinstance(image_shape, Sequence) or len(image_shape) not in (2, 3):
-            raise ValueError(
-                f"Conv(image_shape={image_shape!r}) must be (height, width) or (channels, height, "
-                "width)."
-            )
-        shape = tuple(check_count("Conv", "image_shape", side) for side in image_shape)
-        is_flat = len(input_shape) == 1 and prod(shape) == prod(input_shape)
-        if not is_flat and _with_channel(shape) != _with_channel(input_shape):
-            raise ValueError(
-                f"Conv(image_shape={image_shape!r}) is {prod(shape)} numbers; an input is of shape "
-                f"{input_shape}, {prod(input_shape)} numbers."
-            )
-    return _with_channel(shape)
-
-
-def _with_channel(shape: Shape) -> Shape:
-    return (1, *shape) if len(shape) == 2 else shape
 
 
 def _describe(image: Shape) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,4 +72,45 @@ def plot_neighbors(X: ArrayLike, y: ArrayLike, *, n_neighbors: int = 1, ax: Axes
             label=str(label),
             zorder=2,
         )
+    return ax
+
+
+def plot_images(images: ArrayLike, *, row_names: Sequence[str] = (), ax: Axes) -> Axes:
+    """Draw images in rows and columns, grey, each from its own darkest to its own brightest pixel.
+
+    Parameters
+    ----------
+    images : array-like of shape (n_rows, n_columns, height, width)
+    row_names : sequence of str
+        What to write beside the rows.
+    ax : matplotlib Axes
+        Where to draw.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from ccml.datasets import load
+    >>> from ccml.plotting import plot_images
+    >>> digits = load("digits")
+    >>> images = digits.X[:20].reshape(2, 10, *digits.image_shape)
+    >>> ax = plot_images(images, row_names=["first", "second"], ax=Figure().subplots())
+    >>> ax.images[0].get_array().shape  # with a line between any two images
+    (17, 89)
+    """
+    tiles = np.asarray(images, dtype=np.float64)
+    if tiles.ndim != 4:
+        raise ValueError(
+            f"plot_images needs images of shape (rows, columns, height, width); got {tiles.shape}."
+        )
+    n_rows, n_columns, height, width = tiles.shape
+    tiles = tiles - tiles.min(axis=(2, 3), keepdims=True)
+    tiles /= np.maximum(tiles.max(axis=(2, 3), keepdims=True), np.finfo(np.float64).tiny)
+    framed = np.pad(tiles, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=1)
+    sheet = framed.swapaxes(1, 2).reshape(n_rows * (height + 1), n_columns * (width + 1))
+    ax.imshow(sheet[:-1, :-1], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    ax.set_xticks([])
+    middles = (np.arange(len(row_names)) + 0.5) * (height + 1) - 1
+    ax.set_yticks(middles, labels=list(row_names))
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
     return ax

@@ -1,6 +1,7 @@
 """What every data set looks like, wherever it came from."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,12 @@ class Dataset:
         ``class_names[y[i]]`` is the name of row i's class.
     feature_names : tuple of str
         One for each column of ``X``.
-    image_shape : (int, int) or None
-        Height and width, where rows are images.
+    image_shape : tuple of int or None
+        Height and width, where rows are images; (channels, height, width) of stereo pairs.
     official_split : bool
         Whether ``test`` is the one everybody uses. If not, the split is fixed, but ours.
+    factors : mapping of str to ndarray of int of shape (n_samples,)
+        What else is known of each row, such as the azimuth from which NORB's toys are seen.
 
     Examples
     --------
@@ -54,8 +57,9 @@ class Dataset:
     test: npt.NDArray[np.int64]
     class_names: tuple[str, ...]
     feature_names: tuple[str, ...]
-    image_shape: tuple[int, int] | None
+    image_shape: tuple[int, ...] | None
     official_split: bool
+    factors: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 
     def subset(self, *splits: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
         """Copy the rows and labels of one or more splits.

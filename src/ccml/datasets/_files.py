@@ -6,11 +6,13 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ccml._atomic import whole_file
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -51,13 +53,13 @@ class Source:
 
 def verified_arrays(source: Source) -> Arrays:
     """Return the arrays named ``KEYS``, from ``$CCML_DATA``, the cache, or a download."""
-    folders = _folders()
-    for folder in folders:
+    places = folders()
+    for folder in places:
         path = folder / f"{source.name}.npz"
         if path.is_file():
             return read(path, source)
-    arrays = _download(source, folders)
-    target = folders[-1] / f"{source.name}.npz"
+    arrays = _download(source, places)
+    target = places[-1] / f"{source.name}.npz"
     try:
         write(target, arrays)
     except OSError as error:
@@ -88,7 +90,7 @@ def read(path: Path, source: Source) -> Arrays:
                 return _checked({key: archive[key] for key in KEYS}, source)
         except Exception as error:  # a damaged archive fails in a dozen ways
             raise OSError(
-                f"{path} is damaged, or is not the {source.name} data ({_reason(error)}). "
+                f"{path} is damaged, or is not the {source.name} data ({reason(error)}). "
                 "Delete or replace it; once deleted, it is downloaded again."
             ) from None
 
@@ -96,21 +98,11 @@ def read(path: Path, source: Source) -> Arrays:
 def write(path: Path, arrays: Arrays) -> None:
     """Write the arrays so that the file is there complete, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = NamedTemporaryFile(  # noqa: SIM115 - renamed while it must still exist
-        dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
-    )
-    try:
-        with temporary as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary.name, path)
-    except BaseException:
-        Path(temporary.name).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
-def _folders() -> list[Path]:
+def folders() -> list[Path]:
     """Folders to look in, first to last. The last is the one to write to."""
     import pooch
 
@@ -123,7 +115,7 @@ def _download(source: Source, looked_in: list[Path]) -> Arrays:
         folder = Path(name)
         try:
             for file in source.originals:
-                _download_file(source.url + file, folder / file)
+                download_file(source.url + file, folder / file)
         except OSError as error:  # requests' errors are all of this kind, without a strerror
             raise FileNotFoundError(
                 f"{source.name}.npz is not in {' or '.join(map(str, looked_in))}, and the download "
@@ -137,12 +129,13 @@ def _download(source: Source, looked_in: list[Path]) -> Arrays:
         except Exception as error:  # as in `read`
             raise OSError(
                 f"{source.url} has sent something else than the known {source.name} data "
-                f"({_reason(error)}). Nothing was saved; try again, or set $CCML_DATA to a folder "
+                f"({reason(error)}). Nothing was saved; try again, or set $CCML_DATA to a folder "
                 f"with {source.name}.npz."
             ) from None
 
 
-def _download_file(url: str, path: Path) -> None:
+def download_file(url: str, path: Path) -> None:
+    """Download a file, with a progress bar on a terminal."""
     import pooch
 
     from ccml.datasets._progress import DownloadBar
@@ -166,6 +159,6 @@ def _checked(arrays: Arrays, source: Source) -> Arrays:
     return arrays
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """Say what went wrong on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]

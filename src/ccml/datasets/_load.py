@@ -7,12 +7,14 @@ from ccml.datasets._bundled import load_digits, load_wine
 from ccml.datasets._dataset import Dataset
 from ccml.datasets._isolet import load_isolet
 from ccml.datasets._mnist import load_mnist
+from ccml.datasets._norb import load_small_norb
 
 _LOADERS: dict[str, Callable[[], Dataset]] = {
     "wine": load_wine,
     "digits": load_digits,
     "isolet": load_isolet,
     "mnist": load_mnist,
+    "norb": load_small_norb,
 }
 
 
@@ -23,18 +25,22 @@ def load(name: str) -> Dataset:
 
     Parameters
     ----------
-    name : {"wine", "digits", "isolet", "mnist"}
+    name : {"wine", "digits", "isolet", "mnist", "norb"}
         - ``"wine"``: 178 wines of 3 growers, 13 measurements, float64. Split 70 to 30.
         - ``"digits"``: 1,797 digits of 8 x 8 pixels, 0 to 16, float64. Split 70 to 30.
         - ``"isolet"``: 7,797 spoken letters, 617 features in [-1, 1], float32. The 30 speakers of
           the test rows spoke none of the others.
         - ``"mnist"``: 70,000 handwritten digits of 28 x 28 pixels, 0 to 255, uint8.
+        - ``"norb"``: small NORB, 48,600 stereo pairs of 50 toys in 5 categories, 32 x 32 pixels,
+          0 to 255, uint8; as :func:`load_small_norb` gives it. The toys of the test rows are
+          others.
 
     Returns
     -------
     Dataset
-        ``validation`` is the last 10,000 training rows of MNIST, and elsewhere a fifth of the
-        training rows with the same classes in the same proportions.
+        ``validation`` is the last 10,000 training rows of MNIST, one training toy of each of NORB's
+        categories, and elsewhere a fifth of the training rows with the same classes in the same
+        proportions.
 
     Raises
     ------
@@ -49,6 +55,7 @@ def load(name: str) -> Dataset:
     or else in the cache folder (``~/.cache/ccml`` on Linux). If neither has the file, the originals
     are downloaded and the file is written to the cache. For a computer without a connection, load
     once on one that has it and copy the file. What is read is compared with a known SHA-256.
+    NORB is read from its six original files in the same folders.
 
     ISOLET's originals come in the order of the speakers, and copies of it in others; here its rows
     are in the order of their values. Take the rows of its training part in the order of ``train``
@@ -64,6 +71,6 @@ def load(name: str) -> Dataset:
     Traceback (most recent call last):
         ...
     ValueError: load(name='digit') is not an option; did you mean 'digits'? The options are 'wine',
-    'digits', 'isolet', 'mnist'.
+    'digits', 'isolet', 'mnist', 'norb'.
     """
     return _LOADERS[check_option("load", "name", name, _LOADERS)]()
