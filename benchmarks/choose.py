@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from ccml import datasets
+from ccml.datasets import Dataset
 from ccml.evaluation import ccknn_error, knn_error
-from ccml.experiments.table1 import METRICS, Settings, pipeline
+from ccml.experiments.table1 import METRICS, Settings, load, pipeline
 
 CANDIDATES: dict[str, list[Settings]] = {
     "Euclidean": [Settings(), Settings(pca=0.95), Settings(pca=0.9), Settings(pca=0.8)],
@@ -54,22 +54,23 @@ NEIGHBORS = (1, 3, 5, 9)
 def run(names: tuple[str, ...] = ("wine", "isolet"), metrics: tuple[str, ...] = METRICS) -> None:
     """Compare settings; error in percent of KNN and of CCKNN with k = 1, 3, 5 and 9.
 
-    ISOLET and MNIST: their validation rows (`Dataset.validation`). Wine has too few, so: 10-fold
-    cross-validation, with three other foldings (seeds 100 to 102) than those of Table I.
+    ISOLET, MNIST and NORB: their validation rows (`Dataset.validation`). Wine has too few, so:
+    10-fold cross-validation, with three other foldings (seeds 100 to 102) than those of Table I.
 
     For some only: ``python -m benchmarks.choose isolet,mnist LMNN,NCA``.
     """
     for name in names:
-        splits = list(_splits(name))
+        data = load(name)
+        splits = list(_splits(data))
         for metric in metrics:
             for settings in CANDIDATES[metric]:
-                _compare(name, metric, settings, splits)
+                _compare(name, data, metric, settings, splits)
 
 
-def _compare(name: str, metric: str, settings: Settings, splits: list[Any]) -> None:
+def _compare(name: str, data: Dataset, metric: str, settings: Settings, splits: list[Any]) -> None:
     errors, start = [], time.perf_counter()
     for seed, (X, y, X_valid, y_valid) in enumerate(splits):
-        model = pipeline(name, metric, settings, seed).fit(X, y)
+        model = pipeline(name, data, metric, settings, seed).fit(X, y)
         rows = model.transform(X), y, model.transform(X_valid), y_valid
         errors.append(
             [rule(*rows, n_neighbors=k) for rule in (knn_error, ccknn_error) for k in NEIGHBORS]
@@ -84,8 +85,7 @@ def _compare(name: str, metric: str, settings: Settings, splits: list[Any]) -> N
     )
 
 
-def _splits(name: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    data = datasets.load(name)
+def _splits(data: Dataset) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     if data.official_split:
         (X, y), (X_valid, y_valid) = data.subset("train"), data.subset("validation")
         yield X.astype(np.float32), y, X_valid.astype(np.float32), y_valid

@@ -428,6 +428,28 @@ class TestStandIn:
         assert all(len(np.unique(image)) > 20 for image in images)
         assert not np.array_equal(images[::2], images[1::2])  # the eyes see different things
 
+    def test_made_once_by_name(self, cache, monkeypatch):
+        made = []
+
+        class FewPictures(_toy_norb._Turntable):
+            def __init__(self):
+                super().__init__(**TINY)
+                made.append(self)
+
+        monkeypatch.setattr(_toy_norb, "_Turntable", FewPictures)
+        first, second = load("norb-stand-in"), load("norb-stand-in")
+        assert len(made) == 1
+        assert first.name == second.name == "norb (stand-in)"
+        np.testing.assert_array_equal(first.X, second.X)
+        (kept,) = cache.iterdir()
+        kept.write_bytes(kept.read_bytes()[:-100])
+        np.testing.assert_array_equal(load("norb-stand-in").X, first.X)
+        assert len(made) == 2
+        np.testing.assert_array_equal(
+            load("norb-stand-in").factors["azimuth"], first.factors["azimuth"]
+        )
+        assert len(made) == 2
+
     @pytest.mark.parametrize(
         "parameters",
         [

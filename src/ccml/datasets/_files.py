@@ -59,16 +59,20 @@ def verified_arrays(source: Source) -> Arrays:
         if path.is_file():
             return read(path, source)
     arrays = _download(source, places)
-    target = places[-1] / f"{source.name}.npz"
+    keep(places[-1] / f"{source.name}.npz", arrays, "the data will be downloaded again next time")
+    return arrays
+
+
+def keep(path: Path, arrays: Arrays, otherwise: str) -> None:
+    """Write arrays to the cache; if that fails, warn of what happens without it."""
     try:
-        write(target, arrays)
+        write(path, arrays)
     except OSError as error:
         warnings.warn(
-            f"{target} could not be written ({error}), so the data will be downloaded again next "
-            "time. Make room there, or set $CCML_DATA to a folder with the file.",
-            stacklevel=4,  # whoever called load
+            f"{path} could not be written ({error}), so {otherwise}. Make room there, or set "
+            "$CCML_DATA to a folder with the file.",
+            stacklevel=5,  # whoever called load
         )
-    return arrays
 
 
 def content_sha256(arrays: Arrays) -> str:

@@ -8,6 +8,7 @@ from ccml.datasets._dataset import Dataset
 from ccml.datasets._isolet import load_isolet
 from ccml.datasets._mnist import load_mnist
 from ccml.datasets._norb import load_small_norb
+from ccml.datasets._toy_norb import load_stand_in
 
 _LOADERS: dict[str, Callable[[], Dataset]] = {
     "wine": load_wine,
@@ -15,6 +16,7 @@ _LOADERS: dict[str, Callable[[], Dataset]] = {
     "isolet": load_isolet,
     "mnist": load_mnist,
     "norb": load_small_norb,
+    "norb-stand-in": load_stand_in,
 }
 
 
@@ -25,7 +27,7 @@ def load(name: str) -> Dataset:
 
     Parameters
     ----------
-    name : {"wine", "digits", "isolet", "mnist", "norb"}
+    name : {"wine", "digits", "isolet", "mnist", "norb", "norb-stand-in"}
         - ``"wine"``: 178 wines of 3 growers, 13 measurements, float64. Split 70 to 30.
         - ``"digits"``: 1,797 digits of 8 x 8 pixels, 0 to 16, float64. Split 70 to 30.
         - ``"isolet"``: 7,797 spoken letters, 617 features in [-1, 1], float32. The 30 speakers of
@@ -34,6 +36,8 @@ def load(name: str) -> Dataset:
         - ``"norb"``: small NORB, 48,600 stereo pairs of 50 toys in 5 categories, 32 x 32 pixels,
           0 to 255, uint8; as :func:`load_small_norb` gives it. The toys of the test rows are
           others.
+        - ``"norb-stand-in"``: what :func:`make_toy_norb` makes by default, kept in the cache
+          folder. The first time takes a few minutes.
 
     Returns
     -------
@@ -71,6 +75,7 @@ def load(name: str) -> Dataset:
     Traceback (most recent call last):
         ...
     ValueError: load(name='digit') is not an option; did you mean 'digits'? The options are 'wine',
-    'digits', 'isolet', 'mnist', 'norb'.
+    'digits', 'isolet', 'mnist', 'norb',
+    'norb-stand-in'.
     """
     return _LOADERS[check_option("load", "name", name, _LOADERS)]()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ccml._validation import check_count
 from ccml.datasets._dataset import Dataset
+from ccml.datasets._files import Arrays, folders, keep
 from ccml.datasets._norb import (
     CATEGORIES,
     IMAGE,
@@ -33,6 +34,7 @@ from ccml.datasets._norb_files import write_matrix
 from ccml.datasets._scene import Floats, Scene
 from ccml.datasets._toys import Toy, about_z, make_toy
 
+_KEPT_AS = "norb-stand-in-1.npz"  # the number is of the toys and how they are rendered
 _DISTANCE = 6.0  # of the cameras; a toy has radius 1
 _EYES = (-0.4, 0.4)  # the left one and the right one
 _VIEW = 1.1  # half the width of what is seen
@@ -97,11 +99,36 @@ def make_toy_norb(
     """
     image_size = check_image_size("make_toy_norb", image_size)
     turntable = _Turntable(n_instances, n_elevations, n_azimuths, n_lightings, random_state)
-    parts = {}
+    return as_dataset(STAND_IN, turntable.parts(image_size))
+
+
+def load_stand_in() -> Dataset:
+    """Load what ``make_toy_norb()`` makes; it is made once, and kept in the cache folder."""
+    return as_dataset(STAND_IN, _kept_or_made())
+
+
+def _kept_or_made() -> dict[str, Part]:
+    places = folders()
+    for folder in places:
+        if (folder / _KEPT_AS).is_file() and (kept := _read_parts(folder / _KEPT_AS)):
+            return kept
+    parts = _Turntable().parts(image_size=32)
+    arrays: Arrays = {}
     for part in PARTS:
-        images = np.concatenate([reduced(block, image_size) for block in turntable.blocks(part)])
-        parts[part] = Part(images, *turntable.table(part))
-    return as_dataset(STAND_IN, parts)
+        arrays |= {f"{part}_{name}": array for name, array in parts[part]._asdict().items()}
+    keep(places[-1] / _KEPT_AS, arrays, "the stand-in will be rendered again next time")
+    return parts
+
+
+def _read_parts(path: Path) -> dict[str, Part] | None:
+    """Read what was kept; None if it is damaged."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {
+                part: Part(*(archive[f"{part}_{name}"] for name in Part._fields)) for part in PARTS
+            }
+    except Exception:  # a damaged archive fails in a dozen ways
+        return None
 
 
 def write_small_norb(
@@ -163,9 +190,13 @@ class _Turntable:
     """Which toys are photographed how, and the photographs."""
 
     def __init__(
-        self, n_instances: int, n_elevations: int, n_azimuths: int, n_lightings: int,
-        random_state: Any,
-    ) -> None:  # fmt: skip
+        self,
+        n_instances: int = 5,
+        n_elevations: int = 9,
+        n_azimuths: int = 18,
+        n_lightings: int = 6,
+        random_state: Any = 0,
+    ) -> None:
         from sklearn.utils import check_random_state
 
         self._n_instances = _check_at_most("n_instances", n_instances, len(PARTS["training"]))
@@ -185,6 +216,16 @@ class _Turntable:
         instances = PARTS[part][: self._n_instances]
         rows = np.array(list(product(instances, *self._levels, range(len(CATEGORIES)))), np.int32)
         return rows[:, -1], rows[:, :-1]
+
+    def parts(self, image_size: int) -> dict[str, Part]:
+        """All images, of some size, and what is on them."""
+        return {
+            part: Part(
+                np.concatenate([reduced(block, image_size) for block in self.blocks(part)]),
+                *self.table(part),
+            )
+            for part in PARTS
+        }
 
     def blocks(self, part: str) -> Iterator[NDArray[np.uint8]]:
         """Yield the images of the rows of `table`, those of one instance at a time."""

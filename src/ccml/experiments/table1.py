@@ -1,14 +1,15 @@
 """Table I of the paper: classification error of KNN and CCKNN under a metric, in percent.
 
-Commands: ``ccml reproduce table1 --datasets wine,isolet,mnist --metrics
-Euclidean,ITML,NCMC,LMNN,NCA,CCML`` and, for images, ``ccml reproduce table1 --datasets mnist
+Commands: ``ccml reproduce table1 --datasets wine,isolet,mnist,norb --metrics
+Euclidean,ITML,NCMC,LMNN,NCA,CCML`` and, for images, ``ccml reproduce table1 --datasets mnist,norb
 --metrics ConvNet1,ConvNet2,ConvCCML1,ConvCCML2`` (with one and two layers). ConvNet has one figure,
-its own error, which stands in both columns.
+its own error, which stands in both columns. Without NORB's files its stand-in is used, and named.
 
 Protocol, as in the paper: PCA with 99 % of the variance first (Euclidean: as much as validation
 rows say); wine (its columns standardised) by 10-fold cross-validation, the others by their official
 split. CCML on wine has no PCA: of 13 columns it would leave 12. What is in `SETTINGS` was chosen on
-validation rows only. The convolutional ones see the images as they are.
+validation rows only. The convolutional ones see the images as they are, but NORB's have their
+contrast normalised for all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,8 +27,10 @@ from sklearn.preprocessing import StandardScaler
 
 from ccml import datasets
 from ccml._validation import check_option
+from ccml.datasets import Dataset
 from ccml.evaluation import ccknn_error, knn_error
 from ccml.learners import CCML, ITML, LMNN, NCA, NCMC, ConvCCML, ConvNetClassifier
+from ccml.preprocessing import LocalContrastNormalization
 
 LEARNERS = {"ITML": ITML, "NCMC": NCMC, "LMNN": LMNN, "NCA": NCA, "CCML": CCML}
 NETWORKS = {  # for images only
@@ -68,8 +71,21 @@ PAPER = {  # dataset -> metric -> KNN and CCKNN error
         "ConvCCML2": (0.91, 0.83),
         "ConvCCML2-shifts": (0.91, 0.83),
     },
+    "norb": {
+        "Euclidean": (22.13, 22.13),
+        "ITML": (20.73, 20.53),
+        "NCMC": (20.87, 20.34),
+        "LMNN": (15.14, 14.61),
+        "NCA": (13.00, 12.83),
+        "CCML": (12.15, 11.89),
+        "ConvNet1": (9.25, 9.25),
+        "ConvNet2": (7.96, 7.96),
+        "ConvCCML1": (6.84, 6.80),
+        "ConvCCML2": (6.59, 6.65),
+        "ConvCCML2-shifts": (6.59, 6.65),
+    },
 }
-SEEDS = {"wine": range(10), "isolet": range(3), "mnist": range(1)}
+SEEDS = {"wine": range(10), "isolet": range(3), "mnist": range(1), "norb": range(3)}
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,19 @@ SETTINGS = {  # dataset -> metric; how they were chosen is in docs/results.md
             knn=9, ccknn=5, pca=None, learner={"n_components": 100, "n_epochs_no_change": 10}
         ),
     },
+    "norb": {
+        "Euclidean": Settings(),
+        "ITML": Settings(),
+        "NCMC": Settings(),
+        "LMNN": Settings(),
+        "NCA": Settings(),
+        "CCML": Settings(),
+        "ConvNet1": Settings(pca=None),
+        "ConvNet2": Settings(pca=None),
+        "ConvCCML1": Settings(pca=None),
+        "ConvCCML2": Settings(pca=None),
+        "ConvCCML2-shifts": Settings(pca=None),
+    },
 }
 
 Rows = tuple[NDArray[Any], NDArray[Any]]
@@ -128,6 +157,7 @@ class Cell:
     dataset: str
     metric: str
     errors: NDArray[np.float64]  # (n_seeds, 2): KNN, CCKNN
+    stand_in: bool  # whether the data isn't the paper's
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -153,36 +183,54 @@ def run(names: Sequence[str], metrics: Sequence[str] = ("Euclidean", *LEARNERS))
         check_option("table1", "metrics", metric, METRICS)
         for name in names:
             if metric not in PAPER[name]:
-                raise ValueError(f"{metric} is for images; {name} has none. Use --datasets mnist.")
+                raise ValueError(
+                    f"{metric} is for images; {name} has none. Use --datasets mnist,norb."
+                )
     for name in names:
+        data = load(name)
         for metric in metrics:
             # Without a learner there is nothing random but wine's folds.
             seeds = SEEDS[name] if metric != "Euclidean" or name == "wine" else range(1)
-            errors = [_errors(name, metric, seed) for seed in seeds]
-            yield Cell(name, metric, 100 * np.array(errors))
+            errors = [_errors(name, data, metric, seed) for seed in seeds]
+            yield Cell(name, metric, 100 * np.array(errors), data.name != name)
 
 
-def pipeline(name: str, metric: str, settings: Settings, seed: int) -> Pipeline:
+def load(name: str) -> Dataset:
+    """Load a data set; NORB's stand-in if NORB can't be had."""
+    try:
+        return datasets.load(name)
+    except FileNotFoundError:
+        if name != "norb":
+            raise
+        return datasets.load("norb-stand-in")
+
+
+def pipeline(name: str, data: Dataset, metric: str, settings: Settings, seed: int) -> Pipeline:
     """Put together what maps rows of the data set ``name`` into the space of a metric."""
-    steps: list[BaseEstimator | str] = [StandardScaler()] if name == "wine" else []
+    steps: list[BaseEstimator | str] = []
+    if name == "wine":
+        steps.append(StandardScaler())
+    if name == "norb":
+        steps.append(LocalContrastNormalization(image_shape=data.image_shape))
     if settings.pca is not None:
         steps.append(PCA(settings.pca, svd_solver="full"))
     if metric in NETWORKS:
-        image_shape = datasets.load(name).image_shape
-        network = NETWORKS[metric](image_shape=image_shape, **settings.learner, random_state=seed)
+        network = NETWORKS[metric](
+            image_shape=data.image_shape, **settings.learner, random_state=seed
+        )
         steps.append(network)
     elif metric != "Euclidean":
         steps.append(LEARNERS[metric](**settings.learner, random_state=seed))
     return make_pipeline(*steps)
 
 
-def _errors(name: str, metric: str, seed: int) -> NDArray[np.float64]:
+def _errors(name: str, data: Dataset, metric: str, seed: int) -> NDArray[np.float64]:
     """Mean over the folds of KNN and CCKNN error, as fractions."""
     settings = SETTINGS[name][metric]
     errors = []
-    folds = _folds(name, seed, as_bytes=metric in NETWORKS)
+    folds = _folds(data, seed, as_bytes=metric in NETWORKS)
     for (X_train, y_train), (X_test, y_test) in folds:
-        model = pipeline(name, metric, settings, seed).fit(X_train, y_train)
+        model = pipeline(name, data, metric, settings, seed).fit(X_train, y_train)
         if isinstance(model[-1], ConvNetClassifier):
             errors.append((1 - model.score(X_test, y_test),) * 2)
             continue
@@ -196,9 +244,8 @@ def _errors(name: str, metric: str, seed: int) -> NDArray[np.float64]:
     return np.mean(errors, axis=0)
 
 
-def _folds(name: str, seed: int, *, as_bytes: bool) -> Iterator[tuple[Rows, Rows]]:
+def _folds(data: Dataset, seed: int, *, as_bytes: bool) -> Iterator[tuple[Rows, Rows]]:
     """Yield rows to train on and rows to test on."""
-    data = datasets.load(name)
     if data.official_split:
         train, test = data.subset("train", "validation"), data.subset("test")
         dtype = np.uint8 if as_bytes else np.float32
