@@ -5,7 +5,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from ccml.plotting import plot_neighbors
+from ccml.plotting import plot_images, plot_neighbors
 
 
 def test_links_lead_to_the_nearest_and_show_other_classes_in_red():
@@ -34,3 +34,23 @@ def test_no_link_where_there_is_no_other_point():
 def test_points_have_to_be_in_the_plane():
     with pytest.raises(ValueError, match=r"points in the plane, \(n, 2\); got \(3, 5\)"):
         plot_neighbors(np.ones((3, 5)), [0, 1, 1], ax=Figure().subplots())
+
+
+class TestImages:
+    def test_rows_and_columns(self):
+        images = np.arange(2 * 3 * 2 * 2).reshape(2, 3, 2, 2)
+        ax = plot_images(images, row_names=["one", "two"], ax=Figure().subplots())
+        sheet = ax.images[0].get_array()
+        assert sheet.shape == (5, 8)
+        np.testing.assert_allclose(sheet[:2, :2], [[0, 1 / 3], [2 / 3, 1]])
+        np.testing.assert_allclose(sheet[3:, 6:], [[0, 1 / 3], [2 / 3, 1]])
+        assert (sheet[2] == 1).all()
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two"]
+
+    def test_a_constant_image_is_black(self):
+        ax = plot_images(np.full((1, 1, 3, 3), 7), ax=Figure().subplots())
+        assert (ax.images[0].get_array() == 0).all()
+
+    def test_other_shapes_are_refused(self):
+        with pytest.raises(ValueError, match=r"\(rows, columns, height, width\); got \(3, 4\)"):
+            plot_images(np.zeros((3, 4)), ax=Figure().subplots())

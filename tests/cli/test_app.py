@@ -2,11 +2,13 @@
 
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import ccml
-from ccml.cli import app
+from ccml.cli import _datasets, app
+from ccml.datasets import make_toy_norb
 from ccml.experiments import table1
 
 
@@ -81,3 +83,41 @@ def test_a_folder_that_cannot_be_written(run, tmp_path):
     result = run("reproduce", "sandwich", "--out", str(tmp_path / "file"))
     assert result.exit_code == 1
     assert result.stderr.startswith("Error:")
+
+
+class TestDatasets:
+    def test_a_sheet_of_images(self, run, tmp_path):
+        path = tmp_path / "sheet.png"
+        result = run("datasets", "show", "digits", "--out", str(path))
+        assert result.exit_code == 0
+        assert str(path) in result.output
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+    def test_named_after_the_data_if_it_has_no_name(self, run, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert run("datasets", "show", "digits", "--columns", "3").exit_code == 0
+        assert (tmp_path / "digits.png").is_file()
+
+    def test_every_toy_is_on_the_sheet(self):
+        toys = make_toy_norb(n_elevations=1, n_azimuths=2, n_lightings=1)
+        rows = _datasets._examples(toys, 10)
+        assert (toys.y[rows] == np.arange(5)[:, None]).all()
+        assert (np.sort(toys.factors["instance"][rows], axis=1) == np.arange(10)).all()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["wine"], "wine has no images"),
+            (["digit"], "did you mean 'digits'"),
+            (["digits", "--columns", "1000"], "1000 are too many"),
+            (["digits", "--out", "/no/such/folder/sheet.png"], "No such file"),
+            (["digits", "--out", "sheet.xyz"], "xyz"),
+        ],
+    )
+    def test_mistakes_get_one_line(self, run, arguments, message, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        result = run("datasets", "show", *arguments)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: ")
+        assert message in result.stderr
+        assert list(tmp_path.iterdir()) == []

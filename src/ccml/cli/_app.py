@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from ccml.cli import _datasets
+from ccml.cli._console import complain, console, errors_in_one_line
+
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-console = Console()
+app.add_typer(_datasets.app, name="datasets")
 
 
 class Target(StrEnum):
@@ -42,6 +44,7 @@ def main(
 
 
 @app.command()
+@errors_in_one_line
 def reproduce(
     target: Annotated[Target, typer.Argument(help="Which table or figure.")] = Target.all,
     datasets: Annotated[
@@ -66,20 +69,13 @@ def reproduce(
             _print_table1(_names(datasets), _names(metrics))
         if target in (Target.all, Target.sandwich):
             _draw_sandwich(out / "sandwich.png")
-    except (ValueError, OSError) as error:
-        _complain(f"Error: {error}")
-        raise typer.Exit(1) from None
     except ConvergenceWarning:
-        _complain("Interrupted; nothing is reported from a fit that was cut short.")
+        complain("Interrupted; nothing is reported from a fit that was cut short.")
         raise typer.Exit(130) from None
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
-
-
-def _complain(sentence: str) -> None:
-    Console(stderr=True).print(sentence, style="bold red", markup=False, soft_wrap=True)
 
 
 def _print_table1(names: list[str], metrics: list[str]) -> None:

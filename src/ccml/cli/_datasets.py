@@ -1,0 +1,63 @@
+"""``ccml datasets``: look at the data sets that come with names."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from ccml.cli._console import console, errors_in_one_line
+
+if TYPE_CHECKING:
+    from ccml.datasets import Dataset
+
+app = typer.Typer(no_args_is_help=True, help="Look at the data sets that come with names.")
+
+_INCHES = 1.2  # of an image's side on the sheet
+
+
+@app.command()
+@errors_in_one_line
+def show(
+    name: Annotated[str, typer.Argument(help="digits, mnist, norb or norb-stand-in.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The picture; NAME.png if not given.")
+    ] = None,
+    columns: Annotated[int, typer.Option(min=1, help="Images of each class.")] = 10,
+) -> None:
+    """Draw a sheet of images: a row for each class, a column for each toy where there are toys."""
+    from matplotlib.figure import Figure
+
+    from ccml.datasets import load
+    from ccml.plotting import plot_images
+
+    data = load(name)
+    if data.image_shape is None:
+        raise ValueError(f"{name} has no images to show.")
+    rows = _examples(data, columns)
+    *_, height, width = data.image_shape
+    images = data.X.reshape(len(data.X), -1, height, width)[rows, 0]  # of a stereo pair the left
+    figure = Figure((_INCHES * columns, _INCHES * len(rows)), layout="constrained")
+    ax = plot_images(images, row_names=data.class_names, ax=figure.subplots())
+    ax.set_title(data.name)
+    path = out or Path(f"{name}.png")
+    figure.savefig(path, dpi=110)
+    console.print(f"Saved {path.resolve()}", soft_wrap=True, markup=False)
+
+
+def _examples(data: "Dataset", n: int) -> NDArray[Any]:
+    """Choose rows of each class: of one toy after the other, in other poses and lights."""
+    examples = []
+    for label in range(len(data.class_names)):
+        rows = np.flatnonzero(data.y == label)
+        if len(rows) < n:
+            raise ValueError(f"{data.name} has a class of {len(rows)} images; {n} are too many.")
+        instances = data.factors.get("instance", np.arange(len(data.X)))[rows]
+        toys = np.unique(instances)
+        chosen = []
+        for column in range(n):
+            members = rows[instances == toys[column % len(toys)]]
+            chosen.append(members[column * 37 % len(members)])  # 37: in another pose and light
+        examples.append(chosen)
+    return np.array(examples)
