@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float32]
 
 _LIFT = np.float32(1e-3)  # how far above its surface a point is when it looks for the lamps
+_TINY = np.float32(1e-20)  # so that a ray along a tube is in it for long, not for 0 / 0
 _AMBIENT = 0.12  # light that comes from everywhere
 _GROUND = 0.65  # of the light; the solids reflect all of it
 
@@ -107,7 +108,7 @@ def _inside(round_axes: int, start: Floats, step: Floats) -> tuple[Floats, Float
     with np.errstate(divide="ignore", invalid="ignore"):  # parallel to a face: infinite, and right
         if round_axes:
             s, d = start[:round_axes], step[:round_axes]
-            a, b, c = (d * d).sum(0), (s * d).sum(0), (s * s).sum(0) - 1
+            a, b, c = (d * d).sum(0) + _TINY, (s * d).sum(0), (s * s).sum(0) - 1
             root = np.sqrt(np.maximum(b * b - a * c, 0))
             misses = b * b < a * c
             enters.append(np.where(misses, np.inf, (-b - root) / a))
