@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from secrets import token_hex
 from typing import IO
 
 
@@ -23,15 +23,14 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     ...     existed, path.read_bytes()
     (False, b'all of it')
     """
-    temporary = NamedTemporaryFile(  # noqa: SIM115 - renamed while it must still exist
-        dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
-    )
+    # Not tempfile's, which nobody else may read, whatever the folder is for.
+    unfinished = path.with_name(f".{path.name}.{token_hex(4)}.part")
     try:
-        with temporary as file:
+        with open(unfinished, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary.name, path)
+        os.replace(unfinished, path)
     except BaseException:
-        Path(temporary.name).unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
