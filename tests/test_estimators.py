@@ -14,6 +14,7 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import ccml
 from ccml import (
     CCML,
     ITML,
@@ -225,6 +226,16 @@ def test_fitted_ones_survive_joblib(estimator, blobs, tmp_path):
     model = fitted(estimator, X, y)
     joblib.dump(model, tmp_path / "model")
     np.testing.assert_array_equal(output(joblib.load(tmp_path / "model"), X), output(model, X))
+
+
+@every_estimator
+def test_fitted_ones_can_be_saved_and_loaded(estimator, blobs, tmp_path):
+    X, y = blobs
+    model = fitted(estimator, X, np.array(["a", "b", "c", "d"])[y])
+    ccml.save(model, tmp_path / "model.ccml")
+    again = ccml.load(tmp_path / "model.ccml")
+    assert repr(again) == repr(model)
+    np.testing.assert_array_equal(output(again, X), output(model, X))
 
 
 BAD_DATA = {

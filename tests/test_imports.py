@@ -17,7 +17,15 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = [
     {"cli"},
     {"experiments"},
-    {"learners", "classifiers", "evaluation", "datasets", "plotting", "preprocessing"},
+    {
+        "learners",
+        "classifiers",
+        "evaluation",
+        "datasets",
+        "plotting",
+        "preprocessing",
+        "persistence",
+    },
     {"training"},
     {"objectives"},
     {"neighbors", "embeddings", "centroids"},

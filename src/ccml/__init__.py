@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         learners,
         neighbors,
         objectives,
+        persistence,
         plotting,
         preprocessing,
         training,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         ConvNetClassifier,
         DrLIM,
     )
+    from ccml.persistence import load, save
 
 __version__ = version("ccml")
 
@@ -39,7 +41,11 @@ _LEARNERS = (
     "CCML", "ConvCCML", "ConvNetClassifier", "DrLIM", "ITML", "KNCA", "LMNN", "NCA", "NCMC"
 )  # fmt: skip
 _CLASSIFIERS = ("CCKNNClassifier", "NBNNClassifier", "NearestMeanClassifier")
-_HOMES = dict.fromkeys(_LEARNERS, "ccml.learners") | dict.fromkeys(_CLASSIFIERS, "ccml.classifiers")
+_HOMES = (
+    dict.fromkeys(_LEARNERS, "ccml.learners")
+    | dict.fromkeys(_CLASSIFIERS, "ccml.classifiers")
+    | dict.fromkeys(["load", "save"], "ccml.persistence")
+)
 _MODULES = (
     "classifiers",
     "datasets",
@@ -48,6 +54,7 @@ _MODULES = (
     "learners",
     "neighbors",
     "objectives",
+    "persistence",
     "plotting",
     "preprocessing",
     "training",
@@ -71,10 +78,13 @@ __all__ = [
     "embeddings",
     "evaluation",
     "learners",
+    "load",
     "neighbors",
     "objectives",
+    "persistence",
     "plotting",
     "preprocessing",
+    "save",
     "training",
 ]
 

@@ -88,6 +88,17 @@ class ClassIndex:
         self._places = np.empty(len(live), dtype=np.intp)
         self._places[row[live]] = live
 
+    def __getstate__(self) -> dict[str, NDArray[Any]]:
+        return {"rows": self.rows, "labels": self.labels}  # all else follows from these
+
+    def __setstate__(self, state: dict[str, NDArray[Any]]) -> None:
+        self._build(state["rows"], state["labels"], spare=0)
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """Copy the rows, in the order in which they came."""
+        return self._gallery.slots.rows[self._places]
+
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
@@ -113,8 +124,7 @@ class ClassIndex:
         _check_finite(X, "rows")
         labels = np.concatenate([self.labels, y])
         if not self._squeeze_in(X, y):
-            rows = self._gallery.slots.rows[self._places]
-            self._build(np.concatenate([rows, X]), labels, spare=_SPARE)
+            self._build(np.concatenate([self.rows, X]), labels, spare=_SPARE)
             return
         self.labels = labels
 
