@@ -1,16 +1,44 @@
 """The class-conditional nearest-neighbour rule."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ccml._validation import check_count, check_option, check_same_kind_of_label
+from ccml._validation import (
+    check_count,
+    check_number,
+    check_option,
+    check_same_kind_of_label,
+)
 from ccml.classifiers._base import IndexClassifier
 from ccml.neighbors import ClassIndex, mean_distances
 
 _RULES = ("sum", "gaussian")
+
+
+class Explanation(NamedTuple):
+    """What decisions rest on; the classes of each query are sorted, the winning one first.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_samples, n_classes)
+    scores : ndarray of shape (n_samples, n_classes)
+        As of `CCKNNClassifier.decision_function`: log-probabilities up to a constant.
+    margins : ndarray of shape (n_samples,)
+        By how much the winner's score is above the runner-up's; 0 is a tie.
+    distances : ndarray of shape (n_samples, n_classes, k)
+        Squared distances to the nearest rows of each class, ascending; ``inf`` where it has fewer.
+    rows : ndarray of int of shape (n_samples, n_classes, k)
+        The rows' places in the order they were given to `fit` and `partial_fit`; else -1.
+    """
+
+    classes: NDArray[Any]
+    scores: NDArray[np.float64]
+    margins: NDArray[np.float64]
+    distances: NDArray[np.float64]
+    rows: NDArray[np.intp]
 
 
 class CCKNNClassifier(IndexClassifier):
@@ -136,6 +164,80 @@ class CCKNNClassifier(IndexClassifier):
             `fit` and `partial_fit`; ``inf`` and -1 beyond the rows of a class.
         """
         return self.index_.search(self._check_queries(X), self.n_neighbors if k is None else k)
+
+    def explain(self, X: ArrayLike, k: int | None = None) -> Explanation:
+        """Return what decisions rest on: every class's score, its nearest rows, and the margin.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        k : int, optional
+            Rows to show of each class, by default ``n_neighbors``, which the scores are of.
+
+        Returns
+        -------
+        Explanation
+
+        Examples
+        --------
+        >>> from ccml import CCKNNClassifier
+        >>> X, y = [[0.0], [1.0], [9.0], [8.0]], ["low", "low", "high", "high"]
+        >>> explanation = CCKNNClassifier(n_neighbors=2).fit(X, y).explain([[3.0], [4.6]])
+        >>> explanation.classes.tolist()
+        [['low', 'high'], ['high', 'low']]
+        >>> explanation.rows[0].tolist()  # the two nearest of "low", then of "high"
+        [[1, 0], [3, 2]]
+        >>> explanation.margins.round(1).tolist()  # the second decision was close
+        [24.0, 1.6]
+        """
+        scores = self._scores(X)
+        order = np.argsort(-scores, axis=1, kind="stable")  # of equal ones the first, as `predict`
+        distances, rows = self.class_neighbors(X, k)
+        ranked = np.take_along_axis(scores, order, axis=1)
+        margins = ranked[:, 0] - ranked[:, 1] if scores.shape[1] > 1 else np.zeros(len(scores))
+        return Explanation(
+            self.classes_[order],
+            ranked,
+            margins,
+            np.take_along_axis(distances, order[:, :, None], axis=1),
+            np.take_along_axis(rows, order[:, :, None], axis=1),
+        )
+
+    def is_unknown(self, X: ArrayLike, quantile: float = 0.99) -> NDArray[np.bool_]:
+        """Say which rows are farther from every class than rows of the classes are.
+
+        A row's distance is its mean squared distance to the nearest ``n_neighbors`` of the nearest
+        class. It is unknown if that is above the ``quantile`` of the same distances of the rows
+        that were given to `fit`, each with itself left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        quantile : float, default=0.99
+            Of rows like those of `fit`, about this fraction is known.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples,)
+
+        Examples
+        --------
+        >>> from ccml import CCKNNClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [9.0], [8.0]], ["low", "low", "low", "high", "high"]
+        >>> CCKNNClassifier(n_neighbors=1).fit(X, y).is_unknown([[1.5], [5.0], [90.0]])
+        array([False,  True,  True])
+        """
+        quantile = check_number("is_unknown", "quantile", quantile, minimum=0, maximum=1)
+        X = self._check_queries(X)
+        self._check_parameters()
+        known = self._nearest_class_distances(self.index_.rows, exclude_self=True)
+        return self._nearest_class_distances(X) > np.quantile(known, quantile)
+
+    def _nearest_class_distances(
+        self, X: NDArray[Any], *, exclude_self: bool = False
+    ) -> NDArray[np.float64]:
+        scores = self.index_.predict_scores(X, self.n_neighbors, exclude_self=exclude_self)
+        return scores.min(axis=1)
 
     def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
         return np.concatenate(list(self._score_blocks(X)))
