@@ -5,7 +5,8 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from ccml.plotting import plot_images, plot_neighbors
+from ccml import CCKNNClassifier
+from ccml.plotting import explain, plot_images, plot_neighbors
 
 
 def test_links_lead_to_the_nearest_and_show_other_classes_in_red():
@@ -54,3 +55,38 @@ class TestImages:
     def test_other_shapes_are_refused(self):
         with pytest.raises(ValueError, match=r"\(rows, columns, height, width\); got \(3, 4\)"):
             plot_images(np.zeros((3, 4)), ax=Figure().subplots())
+
+
+class TestExplain:
+    @pytest.fixture
+    def model(self):
+        self.images = np.arange(6 * 4, dtype=float).reshape(6, 4)
+        return CCKNNClassifier(2).fit(self.images, ["a", "a", "b", "b", "b", "c"])
+
+    def test_the_query_then_the_neighbours_of_the_leading_classes(self, model):
+        queries = self.images[[0, 4]] + 0.1
+        explanation = model.explain(queries)
+        figure = explain(queries, self.images, explanation, image_shape=(2, 2), figure=Figure())
+        pictures = [ax.images[0].get_array() for ax in figure.axes]
+        assert len(pictures) == 2 * (1 + 2 * 2) - 1  # "c" has one image
+        np.testing.assert_array_equal(pictures[0].ravel(), queries[0])
+        np.testing.assert_array_equal(pictures[1].ravel(), self.images[0])
+        np.testing.assert_array_equal(pictures[2].ravel(), self.images[1])
+        assert figure.axes[1].get_title() == "0.04"
+        assert figure.axes[1].get_ylabel().startswith("a")
+        assert figure.axes[3].get_ylabel().startswith("b")
+
+    def test_stereo_pairs_show_the_left_image(self, model):
+        explanation = model.explain(self.images[:1])
+        figure = explain(
+            self.images[:1], self.images, explanation, image_shape=(2, 1, 2), figure=Figure()
+        )
+        assert figure.axes[0].images[0].get_array().shape == (1, 2)
+
+    def test_other_images_than_the_classifier_has(self, model):
+        explanation = model.explain(self.images[:1])
+        outside = model.explain(self.images[5:])
+        with pytest.raises(ValueError, match="5 gallery images"):
+            explain(self.images[:1], self.images[:5], outside, image_shape=(2, 2), figure=Figure())
+        with pytest.raises(ValueError, match="2 queries"):
+            explain(self.images[:2], self.images, explanation, image_shape=(2, 2), figure=Figure())

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ccml._images import image_of
+from ccml._validation import check_count
 from ccml.neighbors import ClassIndex
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, which people with colour blindness can tell apart; symbols say it again.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _SYMBOLS = ("o", "s", "^", "D", "v", "P")  # 7 and 6: 42 ways to draw a class
+
+
+class Explained(Protocol):
+    """What is drawn of an explanation (`CCKNNClassifier.explain`)."""
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Classes of each query, the winning one first."""
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """Their scores."""
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """Squared distances to their nearest rows."""
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Those rows."""
 
 
 def plot_neighbors(X: ArrayLike, y: ArrayLike, *, n_neighbors: int = 1, ax: Axes) -> Axes:
@@ -114,3 +137,83 @@ def plot_images(images: ArrayLike, *, row_names: Sequence[str] = (), ax: Axes) -
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     return ax
+
+
+def explain(
+    queries: ArrayLike,
+    gallery: ArrayLike,
+    explanation: Explained,
+    *,
+    n_classes: int = 2,
+    image_shape: tuple[int, ...] | None = None,
+    figure: Figure,
+) -> Figure:
+    """Draw decisions about images: each query, then the nearest images of the leading classes.
+
+    The distance is above each neighbour, and the class and its score beside its row.
+
+    Parameters
+    ----------
+    queries : array-like of shape (n_queries, height, width), (n_queries, channels, ...), or flat
+    gallery : array-like of the same kind
+        The images that the classifier was given, in that order, whatever was done to them then.
+    explanation : Explanation
+        What `CCKNNClassifier.explain` gives for the queries.
+    n_classes : int, default=2
+        How many classes to show of each query: the winner, the runner-up, and so on.
+    image_shape : tuple of int, optional
+        (height, width) or (channels, height, width) of images that come as flat rows.
+    figure : matplotlib Figure
+        Where to draw.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from ccml import CCKNNClassifier, plotting
+    >>> from ccml.datasets import load
+    >>> X, y = load("digits").subset("train")
+    >>> model = CCKNNClassifier(n_neighbors=3).fit(X[5:], y[5:])
+    >>> figure = plotting.explain(
+    ...     X[:1], X[5:], model.explain(X[:1]), image_shape=(8, 8), figure=Figure()
+    ... )
+    >>> len(figure.axes)  # the query, and three neighbours in two classes
+    7
+    """
+    shown, known = _pictures(queries, image_shape), _pictures(gallery, image_shape)
+    n_ranks = min(check_count("explain", "n_classes", n_classes), explanation.classes.shape[1])
+    k = explanation.rows.shape[2]
+    if len(shown) != len(explanation.rows) or explanation.rows.max(initial=-1) >= len(known):
+        raise ValueError(
+            f"explain got {len(shown)} queries and {len(known)} gallery images, but an explanation "
+            f"of {len(explanation.rows)} queries, with rows up to {explanation.rows.max()}. "
+            "Give it what the classifier was given."
+        )
+    grid = figure.add_gridspec(len(shown) * n_ranks, 1 + k)
+    for q, query in enumerate(shown):
+        top = q * n_ranks
+        _draw(figure.add_subplot(grid[top : top + n_ranks, 0]), query, "query")
+        for rank in range(n_ranks):
+            label, score = explanation.classes[q, rank], explanation.scores[q, rank]
+            for j in range(k):
+                row, distance = explanation.rows[q, rank, j], explanation.distances[q, rank, j]
+                if row < 0:  # the class has no more
+                    continue
+                ax = figure.add_subplot(grid[top + rank, 1 + j])
+                _draw(ax, known[row], f"{distance:.3g}")
+                if j == 0:
+                    ax.set_ylabel(f"{label}\n{score:.3g}", rotation=0, ha="right", va="center")
+    return figure
+
+
+def _pictures(X: ArrayLike, image_shape: tuple[int, ...] | None) -> NDArray[Any]:
+    """One channel of each image, (n, height, width)."""
+    images = np.asarray(X)
+    shape = image_of("explain", images.shape[1:], image_shape)
+    return images.reshape(len(images), *shape)[:, 0]
+
+
+def _draw(ax: Axes, image: NDArray[Any], title: str) -> None:
+    ax.imshow(image, cmap="gray", interpolation="nearest")
+    ax.set_title(title, fontsize="small")
+    ax.set_xticks([])
+    ax.set_yticks([])

@@ -234,3 +234,71 @@ def test_bad_rows_leave_the_model_as_it_was(data):
     with pytest.raises(ValueError, match="features"):
         model.partial_fit([[0.0]], [0])
     np.testing.assert_array_equal(model.predict_proba(Q), before)
+
+
+class TestExplain:
+    @pytest.mark.parametrize("rule", ["sum", "gaussian"])
+    def test_it_says_what_the_other_methods_say(self, rule):
+        X, y = make_blobs([12, 30, 3], 4, cluster_std=4, random_state=0)
+        queries = make_blobs(50, 4, cluster_std=8, random_state=1)[0]
+        model = CCKNNClassifier(4, rule=rule).fit(X, y)
+        explanation = model.explain(queries)
+        np.testing.assert_array_equal(explanation.classes[:, 0], model.predict(queries))
+        scores = model.decision_function(queries)
+        np.testing.assert_array_equal(explanation.scores, -np.sort(-scores, axis=1))
+        np.testing.assert_allclose(
+            explanation.margins, explanation.scores[:, 0] - explanation.scores[:, 1]
+        )
+        distances, rows = model.class_neighbors(queries)
+        for q, order in enumerate(explanation.classes):
+            np.testing.assert_array_equal(explanation.rows[q], rows[q][order])
+            np.testing.assert_array_equal(explanation.distances[q], distances[q][order])
+        assert (explanation.rows[:, :, 3] == -1).any()  # a class of three rows
+
+    def test_a_tie_is_a_margin_of_0(self):
+        model = CCKNNClassifier(1).fit([[0.0], [2.0]], ["left", "right"])
+        explanation = model.explain([[1.0]])
+        assert explanation.margins.tolist() == [0]
+        assert explanation.classes.tolist() == [["left", "right"]]
+
+    def test_one_class(self):
+        model = CCKNNClassifier(1).partial_fit([[0.0], [2.0]], ["only", "only"])
+        assert model.explain([[1.0]]).margins.tolist() == [0]
+
+    def test_more_rows_than_decide(self):
+        model = CCKNNClassifier(1).fit([[0.0], [1.0], [5.0]], [0, 0, 1])
+        assert model.explain([[0.2]], k=2).rows.tolist() == [[[0, 1], [2, -1]]]
+
+
+class TestUnknown:
+    def by_loops(self, X, y, queries, k, quantile):
+        def distance(query, rows, labels):
+            means = []
+            for label in np.unique(labels):
+                squares = np.sort(((rows[labels == label] - query) ** 2).sum(axis=1))[:k]
+                means.append(squares.mean())
+            return min(means)
+
+        others = [np.delete(np.arange(len(X)), i) for i in range(len(X))]
+        known = [distance(X[i], X[rest], y[rest]) for i, rest in enumerate(others)]
+        threshold = np.quantile(known, quantile)
+        return np.array([distance(query, X, y) > threshold for query in queries])
+
+    @pytest.mark.parametrize("rule", ["sum", "gaussian"])
+    @pytest.mark.parametrize("quantile", [0, 0.5, 0.9, 1])
+    def test_against_loops(self, rule, quantile):
+        X, y = make_blobs([12, 30, 1], 3, random_state=0)
+        queries = np.concatenate([X + 0.3, make_blobs(40, 3, cluster_std=9, random_state=1)[0]])
+        found = CCKNNClassifier(3, rule=rule).fit(X, y).is_unknown(queries, quantile)
+        np.testing.assert_array_equal(found, self.by_loops(X, y, queries, 3, quantile))
+
+    def test_about_that_fraction_of_like_rows_is_known(self):
+        X, y = make_blobs(4000, 2, random_state=0)
+        model = CCKNNClassifier().fit(X[:2000], y[:2000])
+        assert model.is_unknown(X[2000:], 0.9).mean() == pytest.approx(0.1, abs=0.03)
+
+    @pytest.mark.parametrize("quantile", [-0.1, 1.1, "most", None, float("nan")])
+    def test_refused(self, quantile):
+        model = CCKNNClassifier().fit([[0.0], [1.0]], [0, 1])
+        with pytest.raises(ValueError, match="quantile"):
+            model.is_unknown([[0.0]], quantile)

@@ -98,8 +98,8 @@ class Settings:
     learner: dict[str, Any] = field(default_factory=dict)
 
 
-# Rows of a toy that are held out at random have the same toy beside them in training: early stopping
-# on NORB would stop on what is no error. So nothing is held out, and training ends by its loss.
+# Rows of a toy that are held out at random have the same toy beside them in training: on NORB they
+# would say nothing of other toys. So nothing is held out, and training ends by its loss.
 _ALL_ROWS = {"validation_fraction": 0}
 _ONE_HUNDRED_ALL_ROWS = _ALL_ROWS | {"n_components": 100}
 
