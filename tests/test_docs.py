@@ -2,10 +2,14 @@
 
 import doctest
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 import ccml
 from ccml.cli import app
@@ -18,6 +22,22 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 def test_examples_run(page):
     result = doctest.testfile(str(page), module_relative=False)
     assert result.failed == 0
+
+
+def test_commands_run(tmp_path, monkeypatch):
+    """Those of the page about the command line, in their order, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    commands = re.findall(r"^\$ (.*)$", text, flags=re.MULTILINE)
+    assert len(commands) > 8
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        if program == "python":
+            subprocess.run([sys.executable, *arguments], check=True)
+        else:
+            assert program == "ccml"
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == 0, f"{command}: {result.output}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A module may import those to its right, and nothing in its own row but itself.
 ROWS = [
     {"cli"},
-    {"experiments"},
+    {"experiments", "export", "modelling"},
     {
         "learners",
         "classifiers",
@@ -25,6 +25,7 @@ ROWS = [
         "plotting",
         "preprocessing",
         "persistence",
+        "reading",
     },
     {"training"},
     {"objectives"},

@@ -98,6 +98,39 @@ class LocalContrastNormalization(OneToOneFeatureMixin, TransformerMixin, BaseEst
         return tags
 
 
+class Flatten(TransformerMixin, BaseEstimator):
+    """Make one row of each image, for what takes rows only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ccml.preprocessing import Flatten
+    >>> Flatten().fit_transform(np.zeros((5, 2, 8, 8))).shape
+    (5, 128)
+    """
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Check the images; there is nothing to learn."""
+        validate_data(self, X, dtype=_DTYPES, allow_nd=True)
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """Flatten images; bytes become float32."""
+        X = validate_data(self, X, dtype=_DTYPES, allow_nd=True, reset=False)
+        rows = X.reshape(len(X), -1)
+        return rows.astype(np.float32) if rows.dtype == np.uint8 else rows
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True  # it needs no fit
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
 def _normalized(images: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """Normalise images of shape (n, height, width), each by itself."""
 

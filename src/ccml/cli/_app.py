@@ -1,6 +1,5 @@
 """Commands and how their results are printed."""
 
-import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -8,10 +7,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ccml.cli import _datasets
-from ccml.cli._console import complain, console, errors_in_one_line
+from ccml.cli import _datasets, _fit, _predict
+from ccml.cli._console import console, errors_in_one_line, interruptible, say, show_tracebacks
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+for command in (_fit.fit, _predict.predict, _predict.evaluate, _predict.embed, _predict.search):
+    app.command()(command)
+for command in (_fit.info, _fit.add, _fit.export):
+    app.command()(command)
 app.add_typer(_datasets.app, name="datasets")
 
 
@@ -39,8 +42,11 @@ def main(
             "--version", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
 ) -> None:
     """Learn a distance from labelled data; classify and retrieve by it."""
+    if debug:
+        show_tracebacks()
 
 
 @app.command()
@@ -60,18 +66,13 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("report"),
 ) -> None:
     """Run the paper's experiments and print our figures beside the paper's."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    # A learner takes Ctrl-C as "enough"; a command with many fits to go takes it as "stop".
-    warnings.filterwarnings("error", message=".* was interrupted", category=ConvergenceWarning)
-    try:
+    with interruptible() as notes:
         if target in (Target.all, Target.table1):
             _print_table1(_names(datasets), _names(metrics))
         if target in (Target.all, Target.sandwich):
             _draw_sandwich(out / "sandwich.png")
-    except ConvergenceWarning:
-        complain("Interrupted; nothing is reported from a fit that was cut short.")
-        raise typer.Exit(130) from None
+    for note in notes:
+        say(f"Note: {note}")
 
 
 def _names(text: str) -> list[str]:

@@ -1,31 +1,75 @@
 """What commands print on, and how they fail: in one line, with an exit code."""
 
-from collections.abc import Callable
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import typer
 from rich.console import Console
 
 console = Console()
+errors = Console(stderr=True)
 
 P = ParamSpec("P")
 
 
+class _State:
+    """What the options before the command say."""
+
+    debug = False
+
+
+def show_tracebacks() -> None:
+    """Let errors through as they are."""
+    _State.debug = True
+
+
 def complain(sentence: str) -> None:
     """Print a sentence where errors go."""
-    Console(stderr=True).print(sentence, style="bold red", markup=False, soft_wrap=True)
+    errors.print(sentence, style="bold red", markup=False, soft_wrap=True, highlight=False)
+
+
+def say(sentence: str) -> None:
+    """Print a sentence for people: not in the way of what a program reads."""
+    errors.print(sentence, markup=False, soft_wrap=True, highlight=False)
+
+
+def print_json(result: Any) -> None:
+    """Print a result for programs, on one line."""
+    typer.echo(json.dumps(result))
 
 
 def errors_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn the errors that a user can cause into one line and exit code 1."""
+    """Turn the errors that a user can cause into one line and exit code 1; Ctrl-C into 130."""
 
     @wraps(command)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except (ValueError, OSError) as error:
-            complain(f"Error: {error}")
+        except (ValueError, OSError, ImportError) as error:
+            if _State.debug:
+                raise
+            complain(f"Error: {' '.join(str(error).split())}")
             raise typer.Exit(1) from None
+        except (KeyboardInterrupt, UserWarning):  # the warning is that of `interruptible`
+            complain("Interrupted; nothing is reported or written from what was cut short.")
+            raise typer.Exit(130) from None
 
     return checked
+
+
+@contextmanager
+def interruptible() -> Iterator[list[str]]:
+    """Let Ctrl-C stop the command; a learner would take it as "enough" and only warn.
+
+    Other warnings are collected, as sentences.
+    """
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        warnings.filterwarnings("error", message=".* was interrupted")
+        yield notes
+    notes += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)

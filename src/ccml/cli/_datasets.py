@@ -3,18 +3,63 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from ccml.cli._console import console, errors_in_one_line
+from ccml.cli import _options as options
+from ccml.cli._console import console, errors_in_one_line, print_json
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ccml.datasets import Dataset
 
 app = typer.Typer(no_args_is_help=True, help="Look at the data sets that come with names.")
 
 _INCHES = 1.2  # of an image's side on the sheet
+
+
+@app.command("list")
+@errors_in_one_line
+def list_(as_json: options.Json = False) -> None:
+    """List the data sets, and which of them are on this computer."""
+    from ccml.datasets import is_here, names
+
+    found = {name: is_here(name) for name in names()}
+    if as_json:
+        print_json(found)
+        return
+    for name, here in found.items():
+        console.print(f"{name:14} {'here' if here else 'ccml datasets fetch ' + name}")
+
+
+@app.command()
+@errors_in_one_line
+def where(as_json: options.Json = False) -> None:
+    """Say in which folders data sets are looked for; the last is the one they are written to."""
+    from ccml.datasets import folders
+
+    places = [str(folder) for folder in folders()]
+    if as_json:
+        print_json(places)
+        return
+    for place in places:
+        typer.echo(place)
+
+
+@app.command()
+@errors_in_one_line
+def fetch(
+    name: Annotated[str, typer.Argument(help="As `ccml datasets list` has it.")],
+    as_json: options.Json = False,
+) -> None:
+    """Get a data set onto this computer, and check it."""
+    from ccml.datasets import load
+
+    data = load(name)
+    if as_json:
+        print_json({"name": data.name, "rows": len(data.X), "features": data.X.shape[1]})
+    else:
+        console.print(repr(data), markup=False, highlight=False)
 
 
 @app.command()
@@ -25,6 +70,7 @@ def show(
         Path | None, typer.Option("--out", "-o", help="The picture; NAME.png if not given.")
     ] = None,
     columns: Annotated[int, typer.Option(min=1, help="Images of each class.")] = 10,
+    as_json: options.Json = False,
 ) -> None:
     """Draw a sheet of images: a row for each class, a column for each toy where there are toys."""
     from matplotlib.figure import Figure
@@ -43,11 +89,16 @@ def show(
     ax.set_title(data.name)
     path = out or Path(f"{name}.png")
     figure.savefig(path, dpi=110)
-    console.print(f"Saved {path.resolve()}", soft_wrap=True, markup=False)
+    if as_json:
+        print_json({"picture": str(path)})
+    else:
+        console.print(f"Saved {path.resolve()}", soft_wrap=True, markup=False)
 
 
-def _examples(data: "Dataset", n: int) -> NDArray[Any]:
+def _examples(data: "Dataset", n: int) -> "NDArray[Any]":
     """Choose rows of each class: of one toy after the other, in other poses and lights."""
+    import numpy as np
+
     examples = []
     for label in range(len(data.class_names)):
         rows = np.flatnonzero(data.y == label)

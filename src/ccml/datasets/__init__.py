@@ -6,16 +6,20 @@ user's cache folder, and are else downloaded into that cache.
 """
 
 from ccml.datasets._dataset import Dataset
-from ccml.datasets._load import load
+from ccml.datasets._files import folders
+from ccml.datasets._load import is_here, load, names
 from ccml.datasets._norb import load_small_norb
 from ccml.datasets._sandwich import make_sandwich
 from ccml.datasets._toy_norb import make_toy_norb, write_small_norb
 
 __all__ = [
     "Dataset",
+    "folders",
+    "is_here",
     "load",
     "load_small_norb",
     "make_sandwich",
     "make_toy_norb",
+    "names",
     "write_small_norb",
 ]

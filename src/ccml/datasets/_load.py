@@ -1,14 +1,16 @@
 """The data sets by name."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from ccml._validation import check_option
 from ccml.datasets._bundled import load_digits, load_wine
 from ccml.datasets._dataset import Dataset
+from ccml.datasets._files import folders
 from ccml.datasets._isolet import load_isolet
 from ccml.datasets._mnist import load_mnist
-from ccml.datasets._norb import load_small_norb
-from ccml.datasets._toy_norb import load_stand_in
+from ccml.datasets._norb import MD5, file_name, load_small_norb
+from ccml.datasets._toy_norb import KEPT_AS, load_stand_in
 
 _LOADERS: dict[str, Callable[[], Dataset]] = {
     "wine": load_wine,
@@ -18,6 +20,41 @@ _LOADERS: dict[str, Callable[[], Dataset]] = {
     "norb": load_small_norb,
     "norb-stand-in": load_stand_in,
 }
+_FILES = {  # that each of the others is read from
+    "isolet": ["isolet.npz"],
+    "mnist": ["mnist.npz"],
+    "norb": [file_name(*key) for key in MD5],
+    "norb-stand-in": [KEPT_AS],
+}
+
+
+def names() -> list[str]:
+    """Names that `load` knows.
+
+    Examples
+    --------
+    >>> from ccml.datasets import names
+    >>> names()
+    ['wine', 'digits', 'isolet', 'mnist', 'norb', 'norb-stand-in']
+    """
+    return list(_LOADERS)
+
+
+def is_here(name: str) -> bool:
+    """Whether `load` needs neither a connection nor minutes for a data set.
+
+    Examples
+    --------
+    >>> from ccml.datasets import is_here
+    >>> is_here("wine")
+    True
+    """
+    files = _FILES.get(check_option("is_here", "name", name, _LOADERS), ())
+    return any(all(_has(folder, file) for file in files) for folder in folders())
+
+
+def _has(folder: Path, file: str) -> bool:
+    return (folder / file).is_file() or (folder / f"{file}.gz").is_file()
 
 
 def load(name: str) -> Dataset:

@@ -34,7 +34,7 @@ from ccml.datasets._norb_files import write_matrix
 from ccml.datasets._scene import Floats, Scene
 from ccml.datasets._toys import Toy, about_z, make_toy
 
-_KEPT_AS = "norb-stand-in-1.npz"  # the number is of the toys and how they are rendered
+KEPT_AS = "norb-stand-in-1.npz"  # the number is of the toys and how they are rendered
 _DISTANCE = 6.0  # of the cameras; a toy has radius 1
 _EYES = (-0.4, 0.4)  # the left one and the right one
 _VIEW = 1.1  # half the width of what is seen
@@ -110,13 +110,13 @@ def load_stand_in() -> Dataset:
 def _kept_or_made() -> dict[str, Part]:
     places = folders()
     for folder in places:
-        if (folder / _KEPT_AS).is_file() and (kept := _read_parts(folder / _KEPT_AS)):
+        if (folder / KEPT_AS).is_file() and (kept := _read_parts(folder / KEPT_AS)):
             return kept
     parts = _Turntable().parts(image_size=32)
     arrays: Arrays = {}
     for part in PARTS:
         arrays |= {f"{part}_{name}": array for name, array in parts[part]._asdict().items()}
-    keep(places[-1] / _KEPT_AS, arrays, "the stand-in will be rendered again next time")
+    keep(places[-1] / KEPT_AS, arrays, "the stand-in will be rendered again next time")
     return parts
 
 

@@ -1,0 +1,217 @@
+"""Commands that make and change models: fit, add, info, export."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from ccml.cli import _options as options
+from ccml.cli._console import console, errors, errors_in_one_line, interruptible, print_json, say
+
+if TYPE_CHECKING:
+    from ccml.reading import Rows
+
+_LISTED = 12  # classes or columns that are named one by one
+
+
+@errors_in_one_line
+def fit(
+    data: options.Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model, by custom *.ccml.")],
+    target: options.Target = None,
+    labels: options.Labels = None,
+    learner: Annotated[
+        str, typer.Option(help="CCML, NCA, KNCA, LMNN, NCMC, DrLIM or ITML.")
+    ] = "CCML",
+    neighbors: Annotated[int, typer.Option(help="Rows of each class that decide.")] = 5,
+    components: Annotated[
+        int | None, typer.Option(help="Dimensions of the learned space.", show_default="automatic")
+    ] = None,
+    embedding: Annotated[
+        str, typer.Option(help="linear, mlp or conv; auto is conv for images.")
+    ] = "auto",
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Go on from here if the training is killed.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0,
+    device: Annotated[str, typer.Option(help="Of torch: cpu, cuda.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(help="To compute with.", min=1)] = None,
+    delimiter: options.Delimiter = None,
+    image_size: options.ImageSize = None,
+    as_json: options.Json = False,
+) -> None:
+    """Learn a metric from labelled rows, and save a classifier that uses it.
+
+    Prints the error on held-out rows beside that of plain nearest neighbours, to see whether the
+    metric helped.
+
+        ccml fit iris.csv --target species -o iris.ccml
+
+        ccml fit photos/ --image-size 32x32 -o photos.ccml
+    """
+    options.use_threads(threads)
+    from ccml import persistence
+    from ccml.modelling import Options, make
+    from ccml.reading import read
+
+    options.check_folder_of(out)
+    rows = read(
+        data,
+        target=target,
+        labels=labels,
+        delimiter=delimiter,
+        image_size=options.size_of(image_size),
+    )
+    if not as_json:
+        _say_what_was_read(data, rows)
+    run: dict[str, Any] = {}
+    if learner != "ITML":  # which has a solver of its own
+        run = {"device": device, "verbose": errors.is_terminal and not as_json}
+        run |= {} if checkpoint is None else {"checkpoint": str(checkpoint)}
+    with interruptible() as warned:
+        made = make(rows, Options(learner, neighbors, components, embedding, seed, run))
+    notes = [*made.notes, *warned]
+    about = {"source": data.name, "target": target, **made.about}
+    persistence.save(made.model, out, about=about)
+    if as_json:
+        print_json({"model": str(out), **_without_names(about), "notes": notes})
+        return
+    for note in notes:
+        say(f"Note: {note.rstrip('.')}.")
+    _print_errors(made.about)
+    say(f"Saved {out}")
+
+
+@errors_in_one_line
+def add(
+    model: options.Model,
+    data: options.Data,
+    target: options.Target = None,
+    labels: options.Labels = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Another file for the larger model.")
+    ] = None,
+    delimiter: options.Delimiter = None,
+    image_size: options.ImageSize = None,
+    as_json: options.Json = False,
+) -> None:
+    """Give a model more rows, of its classes or of new ones, without training.
+
+    ccml add iris.ccml more.csv --target species
+    """
+    from ccml import persistence
+    from ccml.modelling import add_rows
+    from ccml.reading import read
+
+    about = persistence.describe(model)
+    rows = read(
+        data,
+        target=target or about.get("target"),
+        labels=labels,
+        delimiter=delimiter,
+        image_size=options.size_of(image_size),
+    )
+    larger, about, notes = add_rows(persistence.load(model), about, rows, data.name)
+    persistence.save(larger, out or model, about=about)
+    if as_json:
+        print_json({"model": str(out or model), **_without_names(about), "notes": notes})
+        return
+    for note in notes:
+        say(f"Note: {note}.")
+    say(f"Saved {out or model}: {about['data']['rows']:,} rows, {_classes(about['class_counts'])}")
+
+
+@errors_in_one_line
+def info(model: options.Model, as_json: options.Json = False) -> None:
+    """Say what a model is, what it was trained on, when, and with which versions."""
+    from ccml.persistence import describe
+
+    about = describe(model)
+    if as_json:
+        print_json(_without_names(about))
+        return
+    data = about.get("data", {})
+    lines = {
+        "model": about["model"],
+        "made from": f"{about.get('source')}, {data.get('rows', 0):,} rows ({data.get('kind')})",
+        "columns": _listed(about["columns"]) if "columns" in about else None,
+        "target": about.get("target"),
+        "classes": _classes(about.get("class_counts", {})),
+        "saved": about["saved"],
+        "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
+    }
+    for name, value in lines.items():
+        if value:
+            console.print(f"{name:>10}  {value}", markup=False, highlight=False)
+    _print_errors(about)
+
+
+@errors_in_one_line
+def export(
+    model: options.Model,
+    out: Annotated[Path, typer.Argument(help="The file to write, *.onnx.")],
+    as_json: options.Json = False,
+) -> None:
+    """Write the embedding of a model as ONNX, to use the metric where Python isn't.
+
+    ccml export iris.ccml iris.onnx
+    """
+    from ccml import persistence
+    from ccml.export import export_onnx
+
+    options.check_folder_of(out)
+    export_onnx(persistence.load(model), out)
+    if as_json:
+        print_json({"onnx": str(out)})
+    else:
+        say(f"Saved {out}")
+
+
+def _without_names(about: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is as long as the data."""
+    return {key: value for key, value in about.items() if key != "names"}
+
+
+def _say_what_was_read(data: Path, rows: "Rows") -> None:
+    import numpy as np
+
+    shape = " x ".join(map(str, rows.X.shape[1:]))
+    what = {"table": f"{shape} columns", "vectors": f"{shape} numbers", "images": f"{shape} pixels"}
+    say(f"Read {data}: {len(rows):,} rows of {what[rows.kind]}")
+    if rows.y is not None:
+        names, counts = np.unique(rows.y, return_counts=True)
+        say(_classes(dict(zip(map(str, names), counts.tolist(), strict=True))))
+    if rows.kind == "table":
+        _say_what_is_done(rows.X)
+
+
+def _say_what_is_done(frame: Any) -> None:
+    text = [name for name in frame.columns if frame[name].dtype.kind not in "fiub"]
+    gaps = [name for name in frame.columns if frame[name].isna().any()]
+    if text:
+        say(f"Text, categories and dates become numbers: {_listed(text)}")
+    if gaps:
+        say(f"Missing values become the median of their column: {_listed(gaps)}")
+
+
+def _classes(counts: dict[str, int]) -> str:
+    shown = [f"{name} ({count:,})" for name, count in counts.items()]
+    return f"{len(counts)} classes: {_listed(shown)}"
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:_LISTED])
+    return f"{shown}, and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
+
+
+def _print_errors(about: dict[str, Any]) -> None:
+    found = about.get("errors")
+    if found is None:
+        say("Too few rows to hold some out: how good it is isn't known.")
+        return
+    table = Table(title=f"Error on {about['held_out']:,} held-out rows, in percent")
+    for heading in ("KNN without a metric", "KNN", "CCKNN"):
+        table.add_column(heading, justify="right")
+    table.add_row(*(f"{100 * found[rule]:.2f}" for rule in ("plain", "knn", "ccknn")))
+    console.print(table)
