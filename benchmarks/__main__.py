@@ -11,11 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks import (
     choose,
+    commands,
     conv,
     defaults,
     growth,
     learners,
     memory,
+    norb,
     online,
     search,
     speed,
@@ -30,6 +32,8 @@ BENCHMARKS = {
     "learners": learners.run,
     "conv": conv.run,
     "online": online.run,
+    "norb": norb.run,
+    "commands": commands.run,
     "memory": memory.run,
     "defaults": defaults.run,
     "choose": choose.run,
