@@ -4,9 +4,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ccml import preprocessing
-from ccml.preprocessing import LocalContrastNormalization
+from ccml.preprocessing import Flatten, LocalContrastNormalization
 
 
 def reflected(i, n):
@@ -170,3 +171,16 @@ def test_it_needs_no_fit(images):
         LocalContrastNormalization().transform(images),
         LocalContrastNormalization().fit_transform(images),
     )
+
+
+@parametrize_with_checks([Flatten()])
+def test_scikit_learns_own_checks(estimator, check):
+    """LocalContrastNormalization isn't here: scikit-learn's rows are no images."""
+    check(estimator)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (5, 3, 4), (5, 2, 3, 4)])
+def test_flatten(shape):
+    X = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    np.testing.assert_array_equal(Flatten().fit_transform(X), X.reshape(5, -1))
+    assert Flatten().fit_transform(X.astype(np.uint8)).dtype == np.float32
