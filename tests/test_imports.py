@@ -16,6 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A module may import those to its right, and nothing in its own row but itself.
 ROWS = [
     {"cli"},
+    {"tuning"},
     {"experiments", "export", "modelling"},
     {
         "learners",

@@ -1,17 +1,12 @@
 """From one's own rows to a model: what is done to them, how good it is, and what is remembered."""
 
-import re
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -27,9 +22,8 @@ from ccml.training import hold_out
 
 LEARNERS = ("CCML", "NCA", "KNCA", "LMNN", "NCMC", "DrLIM", "ITML")
 EMBEDDINGS = ("auto", "linear", "mlp", "conv")
-_OF_THE_RUN = ("checkpoint", "callbacks")
+OF_THE_RUN = ("callbacks", "checkpoint", "checkpoint_seconds", "device", "verbose")
 _HELD_OUT = 0.2  # of the rows, to see how good the model is
-_INTERRUPTED = ".* was interrupted"  # as learners warn
 Places = NDArray[np.intp]
 _NO_LABELS = (
     "There are no labels. Use --target COLUMN for a table, --labels FILE for arrays, or a "
@@ -52,7 +46,7 @@ class Options:
         "auto" is a convolutional network for images, and a matrix for all else.
     seed : int
     parameters : dict
-        More parameters of the learner; those of the run (`_OF_THE_RUN`) aren't kept in the model.
+        More parameters of the learner; those of the run (`OF_THE_RUN`) aren't kept in the model.
     """
 
     learner: str = "CCML"
@@ -112,7 +106,8 @@ def make(rows: Rows, options: Options) -> Made:
         k = options.n_neighbors
         flat = _flat(parts.X), parts.y, _flat(parts.others), parts.y_others
         errors = Errors(knn_error(*flat, n_neighbors=k), *errors_of(metric, parts, k))
-    metric.set_params(**{name: None for name in _OF_THE_RUN if name in metric.get_params()})
+    defaults = type(metric)().get_params(deep=False)
+    metric.set_params(**{name: defaults[name] for name in OF_THE_RUN if name in defaults})
     classifier.fit(model[:-1].transform(X), y)
     about: dict[str, Any] = {
         "data": {"kind": rows.kind, "rows": len(rows), "shape": list(np.shape(X)[1:])},
@@ -156,19 +151,6 @@ def errors_of(metric: Any, parts: Parts, k: int) -> tuple[float, float]:
     """Return the errors of KNN and CCKNN on the other rows under a fitted metric."""
     near = metric.transform(parts.X), parts.y, metric.transform(parts.others), parts.y_others
     return knn_error(*near, n_neighbors=k), ccknn_error(*near, n_neighbors=k)
-
-
-@contextmanager
-def ended_by_ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C through: a learner takes it as "enough" and warns; here it means "stop"."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=_INTERRUPTED, category=ConvergenceWarning)
-        try:
-            yield
-        except ConvergenceWarning as warning:
-            if not re.match(_INTERRUPTED, str(warning)):  # where all warnings are errors
-                raise
-            raise KeyboardInterrupt from None
 
 
 def build(kind: str, X: Any, options: Options) -> Pipeline:

@@ -1,5 +1,6 @@
 """Commands that make and change models: fit, add, info, export."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,11 +8,21 @@ import typer
 from rich.table import Table
 
 from ccml.cli import _options as options
-from ccml.cli._console import console, errors, errors_in_one_line, interruptible, print_json, say
+from ccml.cli._console import (
+    complain,
+    console,
+    errors,
+    errors_in_one_line,
+    interruptible,
+    print_json,
+    say,
+)
 
 if TYPE_CHECKING:
+    from ccml.modelling import Options
     from ccml.reading import Rows
 
+_NEIGHBORS = 5
 _LISTED = 12  # classes or columns that are named one by one
 
 
@@ -24,7 +35,10 @@ def fit(
     learner: Annotated[
         str, typer.Option(help="CCML, NCA, KNCA, LMNN, NCMC, DrLIM or ITML.")
     ] = "CCML",
-    neighbors: Annotated[int, typer.Option(help="Rows of each class that decide.")] = 5,
+    neighbors: Annotated[
+        int | None,
+        typer.Option(help="Rows of each class that decide.", show_default=str(_NEIGHBORS)),
+    ] = None,
     components: Annotated[
         int | None, typer.Option(help="Dimensions of the learned space.", show_default="automatic")
     ] = None,
@@ -33,6 +47,15 @@ def fit(
     ] = "auto",
     checkpoint: Annotated[
         Path | None, typer.Option(help="Go on from here if the training is killed.")
+    ] = None,
+    tune: Annotated[
+        float | None,
+        typer.Option(
+            help="Search for better parameters for so many minutes first, and keep the trials in "
+            "OUT.study.db: the same command goes on from them.",
+            metavar="MINUTES",
+            min=0,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 0,
     device: Annotated[str, typer.Option(help="Of torch: cpu, cuda.")] = "cpu",
@@ -49,6 +72,8 @@ def fit(
         ccml fit iris.csv --target species -o iris.ccml
 
         ccml fit photos/ --image-size 32x32 -o photos.ccml
+
+        ccml fit iris.csv --target species -o iris.ccml --tune 5
     """
     options.use_threads(threads)
     from ccml import persistence
@@ -69,10 +94,16 @@ def fit(
     if learner != "ITML":  # which has a solver of its own
         run = {"device": device, "verbose": errors.is_terminal and not as_json}
         run |= {} if checkpoint is None else {"checkpoint": str(checkpoint)}
+    k = _NEIGHBORS if neighbors is None else neighbors
+    how = Options(learner, k, components, embedding, seed, run)
+    found: dict[str, Any] = {}
+    if tune is not None:
+        fixed = [] if neighbors is None else ["n_neighbors"]
+        how, found = _tuned(rows, how, tune, Path(f"{out}.study.db"), fixed, quiet=as_json)
     with interruptible() as warned:
-        made = make(rows, Options(learner, neighbors, components, embedding, seed, run))
+        made = make(rows, how)
     notes = [*made.notes, *warned]
-    about = {"source": data.name, "target": target, **made.about}
+    about = {"source": data.name, "target": target, **made.about, **found}
     persistence.save(made.model, out, about=about)
     if as_json:
         print_json({"model": str(out), **_without_names(about), "notes": notes})
@@ -138,6 +169,7 @@ def info(model: options.Model, as_json: options.Json = False) -> None:
         "columns": _listed(about["columns"]) if "columns" in about else None,
         "target": about.get("target"),
         "classes": _classes(about.get("class_counts", {})),
+        "tuned": _tuning(about["tuning"]) if "tuning" in about else None,
         "saved": about["saved"],
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
@@ -166,6 +198,46 @@ def export(
         print_json({"onnx": str(out)})
     else:
         say(f"Saved {out}")
+
+
+def _tuned(
+    rows: "Rows", how: "Options", minutes: float, study: Path, fixed: list[str], quiet: bool
+) -> tuple["Options", dict[str, Any]]:
+    """Search for better options, and show how it goes; also return what `about` should tell."""
+    from ccml.tuning import Found, tuned
+
+    history: list[Found] = []
+    with nullcontext() if quiet else errors.status("Tuning: the first trial") as status:
+
+        def show(found: Found) -> None:
+            history.append(found)
+            if status is not None:
+                status.update(f"Tuning for {minutes:g} minutes: {_tuning(vars(found))}")
+
+        try:
+            best = tuned(rows, how, minutes=minutes, study=study, fixed=fixed, on_trial=show)
+        except KeyboardInterrupt:
+            complain(
+                "Interrupted; no model was written. The trials that came to their end are kept in "
+                f"{study}, and the same command goes on from them."
+            )
+            raise typer.Exit(130) from None
+    found = vars(history[-1])
+    if not quiet:
+        say(f"Tuned: {_tuning(found)}. The trials are in {study}")
+    return best, {"tuning": found}
+
+
+def _tuning(found: dict[str, Any]) -> str:
+    """Say what a search has found."""
+    failed = f" ({found['failed']} failed)" if found["failed"] else ""
+    best, given = (
+        "unknown" if found[name] is None else f"{100 * found[name]:.2f} %"
+        for name in ("error", "given_error")
+    )
+    values = [f"{name} {value:.3g}" for name, value in found["parameters"].items()]
+    which = f"{', '.join(values)} ({given} without tuning)" if values else "what was given"
+    return f"{found['trials']} trials{failed}, validation error {best} with {which}"
 
 
 def _without_names(about: dict[str, Any]) -> dict[str, Any]:
