@@ -289,6 +289,30 @@ class TestRefused:
         path.write_bytes(sealed(members_of(path), compression=ZIP_DEFLATED))
         self.check(path, "compressed member")
 
+    def test_a_model_that_could_be_of_any_size(self, model, path):
+        ccml.save(model, path)
+        bomb = BytesIO()
+        with ZipFile(bomb, "w", ZIP_DEFLATED) as archive:
+            archive.writestr("schema.json", b" " * 10**6)
+        path.write_bytes(sealed(members_of(path) | {"model.skops": bomb.getvalue()}))
+        self.check(path, "compressed member")
+
+    def test_what_a_file_says_is_one_line(self, model, path):
+        """And nothing that a terminal would obey."""
+        name = "two\nlines \x1b[2J"
+        ccml.save(model, path, about={"format": FORMAT + 1, "versions": {"ccml": name}})
+        self.check(path, r"from ccml two lines \[2J; this is")
+        with ZipFile(BytesIO(skops.io.dumps(model))) as archive, ZipFile(path, "w") as forged:
+            for member in archive.namelist():
+                text = archive.read(member)
+                forged.writestr(
+                    member, text.replace(b'"StandardScaler"', json.dumps(name).encode())
+                )
+        payload = path.read_bytes()
+        ccml.save(model, path)
+        path.write_bytes(sealed(members_of(path) | {"model.skops": payload}))
+        self.check(path, r"aren't trusted: .*two lines \[2J\.")
+
     def test_an_empty_model(self, model, path):
         ccml.save(model, path)
         path.write_bytes(sealed(members_of(path) | {"model.skops": b""}))

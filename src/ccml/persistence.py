@@ -117,7 +117,7 @@ def save(model: Any, path: str | PathLike[str], *, about: Mapping[str, Any] | No
         skops.io.loads(payload, trusted=skops.io.get_untrusted_types(data=payload))
     except Exception as error:  # whatever a type that isn't made for it does
         raise ModelFileError(
-            f"{type(model).__name__} can't be kept without code ({_one_line(error)}). Use MLP or "
+            f"{type(model).__name__} can't be kept without code ({_reason(error)}). Use MLP or "
             "Conv instead of a network of your own, and functions that can be imported."
         ) from error
     archive = BytesIO()
@@ -155,20 +155,23 @@ def load(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
 
     about, payload = _read(Path(path))
     try:
+        with ZipFile(BytesIO(payload)) as archive:
+            _check_stored(archive)
         unknown = set(skops.io.get_untrusted_types(data=payload)) - _TRUSTED - set(trusted)
-    except Exception as error:
-        raise ModelFileError(f"{path} can't be read ({_one_line(error)}).") from error
+    except Exception as error:  # as in `_read`
+        raise ModelFileError(f"{path} can't be read ({_reason(error)}).") from error
     if unknown:
         raise ModelFileError(
-            f"{path} has types that aren't trusted: {', '.join(sorted(unknown))}. If you know "
-            "whose file it is, use load(path, trusted=[...])."
+            f"{path} has types that aren't trusted: {_one_line(', '.join(sorted(unknown)))}. If "
+            "you know whose file it is, use load(path, trusted=[...])."
         )
     try:
         return skops.io.loads(payload, trusted=[*_TRUSTED, *trusted])
-    except Exception as error:
+    except Exception as error:  # whatever a class does with attributes that aren't its own
         written = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
         raise ModelFileError(
-            f"{path} can't be loaded here ({_one_line(error)}). It was written with {written}."
+            f"{path} can't be loaded here ({_reason(error)}). It was written with "
+            f"{_one_line(written)}."
         ) from error
 
 
@@ -223,20 +226,31 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
         raise ModelFileError(f"{path} is damaged or incomplete: its checksum is another.")
     try:
         with ZipFile(BytesIO(content[start:])) as archive:
-            if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
-                raise ValueError("a compressed member")  # which could be of any size
+            _check_stored(archive)
             about, payload = json.loads(archive.read("about.json")), archive.read("model.skops")
         written_in, written_by = about["format"], about["versions"]["ccml"]
         is_newer = written_in > FORMAT
     except Exception as error:  # nothing that `save` writes: made by somebody else
-        raise ModelFileError(f"{path} isn't a model that ccml has saved ({error!r}).") from error
+        raise ModelFileError(
+            f"{path} isn't a model that ccml has saved ({_reason(error)})."
+        ) from error
     if is_newer:
         raise ModelFileError(
-            f"{path} is of format {written_in}, from ccml {written_by}; this is ccml "
-            f"{version('ccml')}, which reads up to format {FORMAT}. Install the newer one."
+            f"{path} is of format {written_in}, from ccml {_one_line(str(written_by))}; this is "
+            f"ccml {version('ccml')}, which reads up to format {FORMAT}. Install the newer one."
         )
     return about, payload
 
 
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+def _check_stored(archive: ZipFile) -> None:
+    if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
+        raise ValueError("a compressed member")  # which could be of any size
+
+
+def _reason(error: Exception) -> str:
+    return _one_line(f"{type(error).__name__}: {error}")
+
+
+def _one_line(text: str) -> str:
+    """Shorten what a file says, and leave out what would act on a terminal."""
+    return "".join(filter(str.isprintable, " ".join(text.split())))[:300]

@@ -1,6 +1,7 @@
 """Files of every kind: what comes out, and what is said of files that can't be read."""
 
 import re
+import struct
 
 import numpy as np
 import pandas as pd
@@ -106,6 +107,39 @@ class TestTables:
         path.write_bytes(b"something else")
         refused(path, "can't be read")
 
+    @pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+    def test_any_changed_byte(self, tmp_path, suffix):
+        """Also one in the footer, which then sends Arrow to places that aren't the file's."""
+        path = tmp_path / f"data{suffix}"
+        FRAME.to_parquet(path) if suffix == ".parquet" else FRAME.to_feather(path)
+        content = path.read_bytes()
+        rng = np.random.default_rng(0)
+        for place in [
+            *range(len(content) - 200, len(content)),
+            *rng.integers(len(content), size=99),
+        ]:
+            changed = bytearray(content)
+            changed[place] ^= 1 << rng.integers(8)
+            path.write_bytes(changed)
+            message = str(path)
+            try:
+                read(path)
+            except DataFileError as error:
+                message = str(error)
+            assert str(path) in message
+            assert message.isprintable()
+
+    def test_a_target_without_end(self, tmp_path):
+        path = tmp_path / "data.parquet"
+        for value in (np.inf, 1e300):  # no warning of a cast, and no class from one
+            pd.DataFrame({"a": [1, 2], "kind": [1.0, value]}).to_parquet(path)
+            assert str(path) in refused(path, f"numbers such as {value:g}", target="kind")
+
+    def test_columns_of_several_lines(self, tmp_path):
+        path = tmp_path / "data.csv"
+        path.write_text('"a\nb",c\n1,2\n')
+        refused(path, r"Its columns are a\nb, c", target="kind")
+
     def test_a_column_twice(self, tmp_path):
         path = tmp_path / "data.parquet"
         frame = pd.DataFrame([[1, 2, "a"]], columns=["x", 1, "1"])
@@ -167,6 +201,37 @@ class TestArrays:
         (tmp_path / name).write_bytes(content)
         refused(tmp_path / name, "isn't a NumPy file, or is damaged")
 
+    @pytest.mark.parametrize(
+        "header", ["{'descr'", "{'descr': '<f8', 'shape': (1,), 'x", r"{'\d': 1}", "\0\0"]
+    )
+    def test_a_header_that_is_no_python(self, tmp_path, header):
+        path = tmp_path / "data.npy"
+        path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+        refused(path, "isn't a NumPy file, or is damaged")
+
+    def test_more_than_fits_into_memory(self, tmp_path):
+        header = "{'descr': '<f8', 'fortran_order': False, 'shape': (4000000, 4000000000)}"
+        path = tmp_path / "data.npy"
+        path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+        refused(path, "isn't a NumPy file, or is damaged")
+
+    def test_a_damaged_compressed_array(self, tmp_path):
+        path = tmp_path / "data.npz"
+        np.savez_compressed(path, X=self.X)
+        content = bytearray(path.read_bytes())
+        content[60] ^= 0xFF
+        path.write_bytes(content)
+        refused(path, "isn't a NumPy file, or is damaged")
+
+    def test_labels_that_are_no_text(self, tmp_path):
+        np.save(tmp_path / "data.npy", self.X)
+        np.save(tmp_path / "y.npy", np.full(4, 2**31 - 1, dtype="u4").view("U1"))
+        refused(
+            tmp_path / "data.npy", "y.npy has labels that are no text", labels=tmp_path / "y.npy"
+        )
+        (tmp_path / "y.txt").write_bytes(b"a\n\xff\n")
+        refused(tmp_path / "data.npy", "y.txt isn't text", labels=tmp_path / "y.txt")
+
 
 class TestImages:
     def picture(self, path, size=(8, 6), mode="L", value=100):
@@ -209,6 +274,22 @@ class TestImages:
         assert "2.png" in refused(tmp_path, "can't be read as an image")
         (tmp_path / "a" / "2.png").write_bytes((tmp_path / "a" / "1.png").read_bytes()[:-30])
         assert "2.png" in refused(tmp_path, "can't be read as an image")
+
+    def test_one_that_says_it_is_huge(self, tmp_path):
+        self.picture(tmp_path / "1.bmp")
+        content = bytearray((tmp_path / "1.bmp").read_bytes())
+        content[18:26] = struct.pack("<2i", 10_000, 10_000)
+        (tmp_path / "1.bmp").write_bytes(content)
+        refused(tmp_path, "can't be read as an image")
+
+    def test_damaged_metadata_does_no_harm(self, tmp_path):
+        exif = Image.Exif()
+        exif[0x10E] = "of a photo"
+        Image.new("L", (8, 6)).save(tmp_path / "1.jpg", exif=exif)
+        content = (tmp_path / "1.jpg").read_bytes()
+        entries = content.index(b"II*\0" if b"II*\0" in content else b"MM\0*") + 8
+        (tmp_path / "1.jpg").write_bytes(content[:entries] + b"\x7f\x7f" + content[entries + 2 :])
+        assert read(tmp_path).X.shape == (1, 6, 8)
 
     def test_an_empty_folder(self, tmp_path):
         refused(tmp_path, "has no images")

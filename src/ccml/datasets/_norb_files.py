@@ -15,6 +15,7 @@ from ccml._atomic import whole_file
 Bytes = NDArray[np.uint8]
 
 _MAGIC: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54: np.dtype("<i4")}
+_MOST_BYTES = 2**29  # the largest of NORB's files has 448 MB; who knows what else decompresses to
 _MIN_DIMENSIONS = 3  # a header has so many even if the array has fewer; the others are 1
 
 
@@ -22,7 +23,10 @@ def read_content(path: Path) -> Bytes:
     """Return a file's bytes: memory-mapped, or decompressed if its name ends with .gz."""
     if path.suffix == ".gz":
         with gzip.open(path) as file:
-            return np.frombuffer(file.read(), dtype=np.uint8)
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes when decompressed")
+        return np.frombuffer(content, dtype=np.uint8)
     if path.stat().st_size == 0:  # can't be mapped
         return np.empty(0, dtype=np.uint8)
     return np.memmap(path, dtype=np.uint8, mode="r")

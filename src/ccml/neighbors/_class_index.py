@@ -92,7 +92,7 @@ class ClassIndex:
         return {"rows": self.rows, "labels": self.labels}  # all else follows from these
 
     def __setstate__(self, state: dict[str, NDArray[Any]]) -> None:
-        self._build(state["rows"], state["labels"], spare=0)
+        ClassIndex.__init__(self, state["rows"], state["labels"])  # checked: they come from a file
 
     @property
     def rows(self) -> NDArray[Any]:

@@ -1,14 +1,14 @@
 """NumPy's files to vectors or images."""
 
+import warnings
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccml.reading._rows import DataFileError, Rows
-from ccml.reading._tables import labels_of
+from ccml.reading._rows import DataFileError, Rows, reason
+from ccml.reading._tables import labels_of, listed
 
 SUFFIXES = (".npz", ".npy")
 _ROWS, _LABELS = ("X", "x", "embeddings", "data"), ("y", "Y", "labels", "target")
@@ -33,26 +33,36 @@ def read_arrays(path: Path, labels: Path | None) -> Rows:
         raise DataFileError(
             f"{path} has {len(X)} rows, but labels of shape {y.shape}. Give one for each row."
         )
-    return Rows("vectors" if X.ndim == 2 else "images", X, None if y is None else labels_of(y))
+    return Rows(
+        "vectors" if X.ndim == 2 else "images",
+        X,
+        None if y is None else labels_of(y, labels or path),
+    )
 
 
 def read_labels(path: Path) -> NDArray[Any]:
     """Read labels: an .npy file, or text with one on each line."""
     if path.suffix == ".npy":
         return _read(path)["array"]
-    return np.array(path.read_text().splitlines())
+    try:
+        return np.array(path.read_text(encoding="utf-8").splitlines())
+    except UnicodeError as error:
+        raise DataFileError(f"{path} isn't text in UTF-8 ({reason(error)}).") from None
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     with path.open("rb") as file:
         try:
-            content = np.load(file, allow_pickle=False)
+            with warnings.catch_warnings(action="ignore"):  # Python's, of the text of a header
+                content = np.load(file, allow_pickle=False)
             if path.suffix == ".npy":
                 return {"array": content}
             with content:
                 return {name: content[name] for name in content.files}
-        except (ValueError, EOFError, BadZipFile, OSError, KeyError, AttributeError) as error:
-            raise DataFileError(f"{path} isn't a NumPy file, or is damaged ({error}).") from None
+        except Exception as error:  # a damaged archive or header fails in a dozen ways
+            raise DataFileError(
+                f"{path} isn't a NumPy file, or is damaged ({reason(error)})."
+            ) from None
 
 
 def _named(path: Path, arrays: dict[str, NDArray[Any]], names: tuple[str, ...]) -> NDArray[Any]:
@@ -63,5 +73,5 @@ def _named(path: Path, arrays: dict[str, NDArray[Any]], names: tuple[str, ...]) 
     if len(rest) == 1:
         return arrays[rest[0]]
     raise DataFileError(
-        f"{path} has the arrays {', '.join(arrays) or 'none'}; call rows 'X' and labels 'y'."
+        f"{path} has the arrays {listed(list(arrays)) or 'none'}; call rows 'X' and labels 'y'."
     )

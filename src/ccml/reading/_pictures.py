@@ -1,11 +1,12 @@
 """A folder of images, with a subfolder for each class, to arrays."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccml.reading._rows import DataFileError, Rows
+from ccml.reading._rows import DataFileError, Rows, reason
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -40,11 +41,15 @@ def _read(path: Path, size: tuple[int, int] | None) -> NDArray[np.uint8]:
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
-            is_grey = image.mode in ("1", "L", "LA", "I;16", "I", "F")
-            plain = image.convert("L" if is_grey else "RGB")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataFileError(f"{path} can't be read as an image ({error}). Remove it.") from None
+        with warnings.catch_warnings(action="ignore"):  # of metadata: bad pixels are errors
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                is_grey = image.mode in ("1", "L", "LA", "I;16", "I", "F")
+                plain = image.convert("L" if is_grey else "RGB")
+    except Exception as error:  # each format has its own decoder, and ways to fail
+        raise DataFileError(
+            f"{path} can't be read as an image ({reason(error)}). Remove it."
+        ) from None
     if size is not None:
         plain = plain.resize((size[1], size[0]), Image.Resampling.BOX)
     pixels = np.asarray(plain)

@@ -10,6 +10,12 @@ class DataFileError(ValueError):
     """A file can't be read as data; the message says which, why, and what to do."""
 
 
+def reason(error: Exception) -> str:
+    """Say on one line, without the control characters of a damaged file, why a parser failed."""
+    text = "".join(filter(str.isprintable, " ".join(str(error).split())))
+    return text[:200] or type(error).__name__
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows to learn from or to decide about.

@@ -1,13 +1,13 @@
 """CSV, TSV, Parquet and Feather files to tables."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccml._validation import did_you_mean
-from ccml.reading._rows import DataFileError, Rows
+from ccml.reading._rows import DataFileError, Rows, reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,64 +30,67 @@ def read_table(path: Path, target: str | None, delimiter: str | None) -> Rows:
     if target not in frame.columns:
         raise DataFileError(
             f"{path} has no column {target!r}{did_you_mean(target, frame.columns)} Its columns are "
-            f"{_listed(frame.columns)}."
+            f"{listed(frame.columns)}."
         )
     known = frame[target].notna()
     if known.all():
-        return Rows("table", frame.drop(columns=target), labels_of(frame[target].to_numpy()))
+        return Rows("table", frame.drop(columns=target), labels_of(frame[target].to_numpy(), path))
     if not known.any():
         raise DataFileError(f"{path} has no value in the column {target!r}.")
     labelled = frame[known]
     return Rows(
         "table",
         labelled.drop(columns=target).reset_index(drop=True),
-        labels_of(labelled[target].to_numpy()),
+        labels_of(labelled[target].to_numpy(), path),
         names=labelled.index.tolist(),
         notes=(f"{(~known).sum()} rows without {target!r} are left out",),
     )
 
 
-def labels_of(values: NDArray[Any]) -> NDArray[Any]:
+def labels_of(values: NDArray[Any], path: Path) -> NDArray[Any]:
     """Give labels a type that sorts: whole numbers, or text."""
     if values.dtype.kind in "iub":
         return values
-    if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1 == 0).all():
-        return values.astype(np.int64)  # a gap made them floats
     if values.dtype.kind == "f":
-        raise DataFileError(
-            f"the target has numbers such as {values[values % 1 != 0][0]:g}, which are no classes. "
-            "Choose another column, or sort the numbers into ranges first."
-        )
-    return np.array([str(value) for value in values])
+        whole = (np.abs(values) < 2**53) & (values == np.floor(values))  # neither inf nor nan
+        if not whole.all():
+            raise DataFileError(
+                f"{path} has a target with numbers such as {values[~whole][0]:g}, which are no "
+                "classes. Choose another column, or sort the numbers into ranges first."
+            )
+        return values.astype(np.int64)  # a gap made them floats
+    try:
+        return np.array([str(value) for value in values])
+    except SystemError:  # NumPy's text is of 32-bit numbers, of which most are no characters
+        raise DataFileError(f"{path} has labels that are no text.") from None
 
 
 def _read_frame(path: Path, delimiter: str | None) -> "pd.DataFrame":
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        if path.suffix == ".parquet":
-            frame = pd.read_parquet(path)
-        elif path.suffix in (".feather", ".arrow"):
-            frame = pd.read_feather(path)
-        else:
-            frame = _read_text(path, delimiter or _DELIMITERS[path.suffix])
-    except DataFileError:
-        raise
-    except (
-        pd.errors.ParserError,
-        pd.errors.EmptyDataError,
-        UnicodeError,
-        pa.ArrowException,
-    ) as error:
-        raise DataFileError(f"{path} can't be read ({' '.join(str(error).split())}).") from None
+    with path.open("rb") as file:  # a file that may not be opened is another matter than a bad one
+        try:
+            if path.suffix in _DELIMITERS:
+                frame = _read_text(path, file, delimiter or _DELIMITERS[path.suffix])
+            else:
+                frame = _read_columns(path, file)
+        except DataFileError:
+            raise
+        except Exception as error:  # a damaged file fails in a dozen ways
+            raise DataFileError(f"{path} can't be read ({reason(error)}).") from None
     return frame.rename(columns=str)
 
 
-def _read_text(path: Path, delimiter: str) -> "pd.DataFrame":
+def _read_columns(path: Path, file: IO[bytes]) -> "pd.DataFrame":
+    from pyarrow import feather, parquet
+
+    table = parquet.read_table(file) if path.suffix == ".parquet" else feather.read_table(file)
+    table.validate(full=True)  # else a damaged file's offsets are followed out of its memory
+    return table.to_pandas()
+
+
+def _read_text(path: Path, file: IO[bytes], delimiter: str) -> "pd.DataFrame":
     import pandas as pd
 
-    with pd.read_csv(path, sep=delimiter, chunksize=_CHUNK) as chunks:
+    with pd.read_csv(file, sep=delimiter, chunksize=_CHUNK) as chunks:
         frame = pd.concat(list(chunks), ignore_index=True)
     other = next((mark for mark in ";\t|," if mark in frame.columns[0]), None)
     if frame.shape[1] == 1 and other not in (None, delimiter):
@@ -98,6 +101,7 @@ def _read_text(path: Path, delimiter: str) -> "pd.DataFrame":
     return frame
 
 
-def _listed(names: Any) -> str:
-    shown = ", ".join(map(str, names[:20]))
+def listed(names: Any) -> str:
+    """Name up to twenty."""
+    shown = ", ".join(repr(name)[1:-1] for name in names[:20])  # without ends of lines
     return f"{shown}, ..." if len(names) > 20 else shown
