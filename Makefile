@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DOCS := $(VENV)/.docs
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench clean
+.PHONY: help run test lint format docs bench fuzz clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -30,10 +31,22 @@ format: $(INSTALLED)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(DOCS): $(INSTALLED)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS)  ## the pages and the reference, into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # with --quiet, warnings would go uncounted
+	@! grep -rnoE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//[^" >]+' site \
+		|| (echo "The pages above load something from another host."; exit 1)
+
 bench: $(INSTALLED)  ## speed and memory beside the peers, as ratios (an hour)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
+fuzz: $(INSTALLED)  ## 10,000 damaged model files and 10,000 of data: clear errors only (half an hour)
+	$(BIN)/python -m tests.fuzz
+
 clean:  ## remove the environment and all caches
 	find src -name __pycache__ -prune -exec rm -rf {} +
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis report
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis report site

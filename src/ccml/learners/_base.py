@@ -40,6 +40,7 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
     _auto_init: ClassVar = "lda"
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Map rows into the learned space, where Euclidean distance is the learned one."""
         return self._way().transform(self, X)
 
     transform.__doc__ = TrainedEmbedding.transform.__doc__
