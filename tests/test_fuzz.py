@@ -18,7 +18,7 @@ def fuzz(*options):
 def test_a_result_or_a_clear_error():
     run = fuzz("--cases", "100")
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "200 cases, 0 findings" in run.stdout
+    assert "300 cases, 0 findings" in run.stdout
 
 
 def test_nothing_gets_through():

@@ -271,7 +271,7 @@ class TestMissing:
     def test_the_message_names_the_files_and_the_stand_in(self, folder):
         for kind in ("cat", "dat"):
             (folder / file_name("testing", kind)).unlink()
-        with pytest.raises(FileNotFoundError) as error:
+        with pytest.raises(OSError, match="six files") as error:
             load_small_norb(folder)
         message = str(error.value)
         assert f"{folder} doesn't have {file_name('testing', 'dat')}" in message
@@ -282,8 +282,9 @@ class TestMissing:
     def test_a_folder_that_is_named_must_have_all(self, folder, monkeypatch):
         monkeypatch.setenv("CCML_DATA", str(folder))
         (folder / file_name("testing", "cat")).unlink()
-        with pytest.raises(FileNotFoundError, match=file_name("testing", "cat")):
+        with pytest.raises(OSError, match=file_name("testing", "cat")) as error:
             load("norb")
+        assert not isinstance(error.value, FileNotFoundError)  # for which a stand-in would do
 
     def test_no_connection(self, cache, tmp_path, monkeypatch):
         monkeypatch.setenv("CCML_DATA", str(tmp_path))
@@ -351,6 +352,17 @@ class TestOriginal:
 
     def test_anything_else_is_a_stand_in(self, folder):
         assert load_small_norb(folder).name == "norb (stand-in)"
+
+    def test_the_full_stand_in_is_one(self):
+        """Its tables are in part those of NORB, to the last byte."""
+        contents, table = {}, _toy_norb._Turntable().table
+        for part in PARTS:
+            categories, info = table(part)
+            contents[part, "dat"] = np.zeros(9, np.uint8)
+            contents[part, "cat"] = content(header(INTEGERS, 24_300) + categories.tobytes())
+            contents[part, "info"] = content(header(INTEGERS, 24_300, 4) + info.tobytes())
+        assert _norb._md5(contents["testing", "info"]) == MD5["testing", "info"]
+        assert not _norb._is_original({}, contents)
 
     @pytest.mark.parametrize("key", MD5, ids="-".join)
     def test_a_changed_byte_is_damage(self, original, key):
@@ -429,26 +441,59 @@ class TestStandIn:
         assert not np.array_equal(images[::2], images[1::2])  # the eyes see different things
 
     def test_made_once_by_name(self, cache, monkeypatch):
-        made = []
+        rendered = []
 
         class FewPictures(_toy_norb._Turntable):
             def __init__(self):
                 super().__init__(**TINY)
-                made.append(self)
+
+            def parts(self, image_size):
+                rendered.append(image_size)
+                return super().parts(image_size)
 
         monkeypatch.setattr(_toy_norb, "_Turntable", FewPictures)
         first, second = load("norb-stand-in"), load("norb-stand-in")
-        assert len(made) == 1
+        assert rendered == [32]
         assert first.name == second.name == "norb (stand-in)"
         np.testing.assert_array_equal(first.X, second.X)
         (kept,) = cache.iterdir()
-        kept.write_bytes(kept.read_bytes()[:-100])
-        np.testing.assert_array_equal(load("norb-stand-in").X, first.X)
-        assert len(made) == 2
-        np.testing.assert_array_equal(
-            load("norb-stand-in").factors["azimuth"], first.factors["azimuth"]
-        )
-        assert len(made) == 2
+        whole = kept.read_bytes()
+        with np.load(kept) as archive:
+            other = dict(archive) | {"training_images": archive["training_images"][:, :, :8, :8]}
+        for damage in (lambda: kept.write_bytes(whole[:-100]), lambda: np.savez(kept, **other)):
+            damage()
+            rendered.clear()
+            np.testing.assert_array_equal(load("norb-stand-in").X, first.X)
+            np.testing.assert_array_equal(load("norb-stand-in").y, first.y)
+            assert rendered == [32]
+
+    def test_it_looks_as_it_did(self):
+        """If this fails, the toys are others: change the number in KEPT_AS and measure again."""
+        toys = make_toy_norb(n_instances=1, n_elevations=1, n_azimuths=1, n_lightings=2)
+        found = toys.X.mean(axis=1, dtype=float)
+        expected = [
+            136.96,
+            138.72,
+            141.05,
+            138.56,
+            145.78,
+            159.81,
+            157.72,
+            162.8,
+            160.05,
+            167.48,
+            138.43,
+            139.68,
+            141.37,
+            136.92,
+            145.12,
+            160.63,
+            159.69,
+            162.65,
+            157.33,
+            166.65,
+        ]
+        np.testing.assert_allclose(found, expected, atol=0.02)
 
     @pytest.mark.parametrize(
         "parameters",

@@ -79,7 +79,7 @@ def load_small_norb(folder: str | PathLike[str] | None = None, *, image_size: in
     FileNotFoundError
         The files are not there; the message has their names.
     OSError
-        A file is damaged, or does not belong to the others.
+        Some of them are not there, or one is damaged or does not belong to the others.
 
     Examples
     --------
@@ -184,7 +184,8 @@ def _find(folder: Path) -> Files:
     files = _present(folder)
     missing = [file_name(*key) for key in MD5 if key not in files]
     if missing:
-        raise FileNotFoundError(
+        nothing_there = len(missing) == len(MD5)
+        raise (FileNotFoundError if nothing_there else OSError)(
             f"Small NORB needs its six files, plain or gzipped (.gz); {folder} doesn't have "
             f"{', '.join(missing)}. For a stand-in, use make_toy_norb() or write_small_norb()."
         )
@@ -224,8 +225,10 @@ def _download(url: str, path: Path, md5: str) -> None:
 
 
 def _is_original(files: Files, contents: Mapping[tuple[str, str], Bytes]) -> bool:
-    """Whether the files are NORB's; if those that say what is on the images are, all have to be."""
-    if not any(_md5(contents[part, "info"]) == MD5[part, "info"] for part in PARTS):
+    """Whether the files are NORB's: if one is that a stand-in can't have, all have to be."""
+    # The others only list the design, and a stand-in has the same.
+    own = [("training", "info"), ("training", "dat"), ("testing", "dat")]
+    if not any(_md5(contents[key]) == MD5[key] for key in own):
         return False
     for key, md5 in MD5.items():
         if _md5(contents[key]) != md5:

@@ -121,14 +121,22 @@ def _kept_or_made() -> dict[str, Part]:
 
 
 def _read_parts(path: Path) -> dict[str, Part] | None:
-    """Read what was kept; None if it is damaged."""
+    """Read what was kept; None if it is damaged, or something else."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {
+            parts = {
                 part: Part(*(archive[f"{part}_{name}"] for name in Part._fields)) for part in PARTS
             }
     except Exception:  # a damaged archive fails in a dozen ways
         return None
+    turntable = _Turntable()
+    for part, (images, *table) in parts.items():
+        wanted = turntable.table(part)
+        if images.dtype != np.uint8 or images.shape != (len(wanted[0]), 2, 32, 32):
+            return None
+        if not all(map(np.array_equal, table, wanted)):
+            return None
+    return parts
 
 
 def write_small_norb(
