@@ -150,6 +150,10 @@ class TestAbout:
         monkeypatch.setattr(skops.io, "loads", None)
         assert describe(path)["features"] == 13
 
+    def test_what_the_file_says_itself(self, model, path):
+        with pytest.raises(ValueError, match="save keeps 'versions' by itself"):
+            ccml.save(model, path, about={"versions": "x"})
+
     def test_what_json_cannot_hold(self, model, path):
         with pytest.raises(TypeError, match="JSON"):
             ccml.save(model, path, about={"rows": {1, 2}})
@@ -300,7 +304,9 @@ class TestRefused:
     def test_what_a_file_says_is_one_line(self, model, path):
         """And nothing that a terminal would obey."""
         name = "two\nlines \x1b[2J"
-        ccml.save(model, path, about={"format": FORMAT + 1, "versions": {"ccml": name}})
+        ccml.save(model, path)
+        about = json.dumps({"format": FORMAT + 1, "versions": {"ccml": name}})
+        path.write_bytes(sealed(members_of(path) | {"about.json": about}))
         self.check(path, r"from ccml two lines \[2J; this is")
         with ZipFile(BytesIO(skops.io.dumps(model))) as archive, ZipFile(path, "w") as forged:
             for member in archive.namelist():

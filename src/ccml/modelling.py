@@ -117,7 +117,7 @@ def make(rows: Rows, options: Options) -> Made:
         "seconds": round(time.perf_counter() - started, 1),
     }
     if rows.kind == "table":
-        about["columns"] = [str(column) for column in X.columns]
+        about["columns"] = {name: _kind_of(X[name]) for name in X.columns}
     if rows.names is not None:
         about["names"] = rows.names
     return Made(model, errors, about, [*rows.notes, *notes])
@@ -159,7 +159,7 @@ def build(kind: str, X: Any, options: Options) -> Pipeline:
     check_option("fit", "embedding", options.embedding, EMBEDDINGS)
     steps: list[tuple[str, BaseEstimator]] = []
     if kind == "table":
-        if any(not _is_number(dtype) for dtype in X.dtypes):
+        if any(_kind_of(X[name]) != "number" for name in X.columns):
             from skrub import TableVectorizer
 
             steps.append(("vectorize", TableVectorizer()))
@@ -205,9 +205,17 @@ def aligned(rows: Rows, about: dict[str, Any]) -> tuple[Any, list[str]]:
         raise DataFileError(
             f"The data has no column {', '.join(map(repr, missing))}, which the model needs{near}"
         )
+    for name, kind in columns.items():
+        if kind == "number" and _kind_of(rows.X[name]) != "number" and rows.X[name].notna().any():
+            example = rows.X[name].dropna().iloc[0]
+            raise DataFileError(
+                f"The column {name!r} has to be of numbers, as when the model was made; it has "
+                f"{str(example)!r}."
+            )
     known = {*columns, about.get("target")}
     extra = ", ".join(repr(column) for column in rows.X.columns if column not in known)
-    return rows.X[columns], [f"what the model doesn't know isn't used: {extra}"] if extra else []
+    notes = [f"what the model doesn't know isn't used: {extra}"] if extra else []
+    return rows.X[list(columns)], notes
 
 
 def evaluate(model: Pipeline, about: dict[str, Any], rows: Rows, *, k: int) -> dict[str, Any]:
@@ -216,18 +224,19 @@ def evaluate(model: Pipeline, about: dict[str, Any], rows: Rows, *, k: int) -> d
         raise DataFileError(_NO_LABELS)
     X, _ = aligned(rows, about)
     classifier, Z = model[-1], model[:-1].transform(X)
-    known = np.isin(rows.y, classifier.classes_)
+    y = _like(rows.y, classifier.classes_)
+    known = np.isin(y, classifier.classes_)
     if not known.all():
         raise DataFileError(
             f"{(~known).sum()} rows have classes that the model doesn't know, such as "
-            f"{rows.y[~known][0].item()!r}. Use `ccml add` for them, or leave them out."
+            f"{y[~known][0].item()!r}. Use `ccml add` for them, or leave them out."
         )
     probabilities = classifier.predict_proba(Z)
     given = probabilities.argmax(axis=1)
-    index, true = classifier.index_, np.searchsorted(classifier.classes_, rows.y)
+    index, true = classifier.index_, np.searchsorted(classifier.classes_, y)
     confusion = np.zeros((len(classifier.classes_),) * 2, dtype=int)
     np.add.at(confusion, (true, given), 1)
-    retrieval = index.rows, index.labels, Z, rows.y
+    retrieval = index.rows, index.labels, Z, y
     return {
         "error": float((given != true).mean()),
         f"precision@{k}": precision(*retrieval, k=k),
@@ -253,7 +262,7 @@ def add_rows(
     if rows.y is None:
         raise DataFileError(_NO_LABELS)
     X, notes = aligned(rows, about)
-    model[-1].partial_fit(model[:-1].transform(X), rows.y)
+    model[-1].partial_fit(model[:-1].transform(X), _like(rows.y, model[-1].classes_))
     index = model[-1].index_
     counts = dict(zip(map(str, index.classes), index.class_counts.tolist(), strict=True))
     before = about.get("names") or list(range(about["data"]["rows"]))
@@ -263,6 +272,11 @@ def add_rows(
         "names": [*before, *(f"{source}:{name}" for name in names_of(rows))],
     }
     return model, about | changed, [*rows.notes, *notes]
+
+
+def _like(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Give labels the type of a model's: without its text, a column is of numbers."""
+    return y.astype(str) if classes.dtype.kind == "U" and y.dtype.kind in "iu" else y
 
 
 def _checked_labels(rows: Rows) -> NDArray[Any]:
@@ -340,5 +354,5 @@ def _flat(X: Any) -> NDArray[np.float64]:
     return np.asarray(X, dtype=np.float64).reshape(len(X), -1)
 
 
-def _is_number(dtype: Any) -> bool:
-    return dtype.kind in "fiub"
+def _kind_of(column: Any) -> Literal["number", "other"]:
+    return "number" if column.dtype.kind in "fiub" else "other"

@@ -112,6 +112,9 @@ def save(model: Any, path: str | PathLike[str], *, about: Mapping[str, Any] | No
     """
     import skops.io
 
+    own, more = _about(model), dict(about or {})
+    if clash := own.keys() & more.keys():
+        raise ValueError(f"save keeps {min(clash)!r} by itself; call yours otherwise in about=.")
     try:
         payload = skops.io.dumps(model)
         skops.io.loads(payload, trusted=skops.io.get_untrusted_types(data=payload))
@@ -122,7 +125,7 @@ def save(model: Any, path: str | PathLike[str], *, about: Mapping[str, Any] | No
         ) from error
     archive = BytesIO()
     with ZipFile(archive, "w", ZIP_STORED) as file:
-        file.writestr("about.json", json.dumps(_about(model) | dict(about or {}), indent=1))
+        file.writestr("about.json", json.dumps(own | more, indent=1))
         file.writestr("model.skops", payload)
     content = archive.getvalue()
     with whole_file(Path(path)) as file:

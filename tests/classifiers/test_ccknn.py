@@ -302,3 +302,8 @@ class TestUnknown:
         model = CCKNNClassifier().fit([[0.0], [1.0]], [0, 1])
         with pytest.raises(ValueError, match="quantile"):
             model.is_unknown([[0.0]], quantile)
+
+    def test_a_single_row_has_nothing_to_compare_with(self):
+        model = CCKNNClassifier(1).partial_fit([[0.0]], ["only"])
+        with pytest.raises(ValueError, match="at least two rows"):
+            model.is_unknown([[1.0]])

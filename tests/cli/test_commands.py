@@ -77,8 +77,9 @@ class TestFit:
         assert result.exit_code == 0
         assert "150 rows of 4 columns" in result.stderr
         assert "setosa (50), versicolor (50), virginica (50)" in result.stderr
-        assert "Error on 30 held-out rows" in result.stdout
-        assert "KNN without a metric" in result.stdout
+        assert "Error on 30 held-out rows" in result.stderr
+        assert "KNN without a metric" in result.stderr
+        assert result.stdout == ""
         assert ccml.load(tmp_path / "iris.ccml").predict(iris.iloc[:1, :4]).tolist() == ["setosa"]
 
     def test_json(self, run, iris):
@@ -226,6 +227,42 @@ class TestUse:
         assert "no column 'sepal_length'" in result.stderr
         assert "did you mean 'sepal_lenght'" in result.stderr
 
+    def test_a_column_of_numbers_that_is_text_now(self, run, mixed, tmp_path):
+        run("fit", "mixed.parquet", "--target", "kind", "-o", "mixed.ccml")
+        mixed.assign(age=mixed["age"].astype(str) + " years").to_csv(
+            tmp_path / "t.csv", index=False
+        )
+        result = run("predict", "mixed.ccml", "t.csv")
+        assert result.exit_code == 1
+        assert "'age' has to be of numbers" in result.stderr
+
+    def test_a_model_that_fit_did_not_make(self, run, iris, tmp_path):
+        plain = ccml.CCKNNClassifier().fit(iris.iloc[:, :4].to_numpy(), iris["species"])
+        ccml.save(plain, "plain.ccml", about={"data": "irises"})
+        assert "CCKNNClassifier()" in run("info", "plain.ccml").stdout
+        for command in ("predict", "evaluate", "add", "search"):
+            result = run(command, "plain.ccml", "iris.csv")
+            assert result.exit_code == 1
+            assert "wasn't made by `ccml fit`" in result.stderr
+
+    def test_numbers_among_text_labels(self, run, iris, tmp_path):
+        frame = iris.assign(species=np.where(iris["species"] == "setosa", "1", iris["species"]))
+        frame.to_csv(tmp_path / "mixed.csv", index=False)
+        run("fit", "mixed.csv", "--target", "species", "-o", "m.ccml")
+        frame[frame["species"] == "1"].to_csv(tmp_path / "ones.csv", index=False)
+        assert json.loads(run("evaluate", "m.ccml", "ones.csv", "--json").stdout)["error"] == 0
+        assert run("add", "m.ccml", "ones.csv").exit_code == 0
+        found = run("search", "m.ccml", "ones.csv", "-o", "found.parquet")
+        assert found.exit_code == 0, found.output
+
+    def test_rejected_numbers(self, run, iris, tmp_path):
+        codes = iris.assign(species=iris["species"].factorize()[0])
+        codes.to_csv(tmp_path / "codes.csv", index=False)
+        run("fit", "codes.csv", "--target", "species", "-o", "m.ccml")
+        result = run("predict", "m.ccml", "codes.csv", "--reject", "0.5", "-o", "x.parquet")
+        assert result.exit_code == 0, result.output
+        assert set(pd.read_parquet("x.parquet")["label"]) == {"0", "1", "2", "unknown"}
+
     def test_evaluate(self, run, model):
         result = run("evaluate", model, "iris.csv")
         assert result.exit_code == 0, result.output
@@ -252,7 +289,7 @@ class TestUse:
         result = run("info", model)
         for words in ("iris.csv, 150 rows (table)", "setosa (50)", "species", "scikit-learn"):
             assert words in result.stdout
-        assert json.loads(run("info", model, "--json").stdout)["data"]["rows"] == 150
+        assert json.loads(run("info", model, "--json").stdout)["fit"]["data"]["rows"] == 150
 
     def test_export(self, run, model, iris):
         result = run("export", model, "iris.onnx")
@@ -269,10 +306,10 @@ class TestUse:
         found = table(run("predict", "more.ccml", "giants.csv", "--explain", "1").stdout)
         assert (found["label"] == "giant").all()
         assert found["label_rows"][4] == "giants.csv:4"
-        assert describe("more.ccml")["class_counts"]["giant"] == 10
-        assert "giant" not in describe(model)["class_counts"]
+        assert describe("more.ccml")["fit"]["class_counts"]["giant"] == 10
+        assert "giant" not in describe(model)["fit"]["class_counts"]
         assert run("add", model, "giants.csv").exit_code == 0
-        assert describe(model)["class_counts"]["giant"] == 10
+        assert describe(model)["fit"]["class_counts"]["giant"] == 10
 
 
 class TestMistakes:
@@ -300,6 +337,7 @@ class TestMistakes:
             (["predict", "iris.ccml", "gap.csv"], "no column 'sepal_length'"),
             (["predict", "iris.ccml", "vectors.npy"], "made from table; these are vectors"),
             (["predict", "iris.ccml", "iris.csv", "--reject", "2"], "quantile=2.0"),
+            (["fit", "vectors.npy", "--target", "y", "-o", "m.ccml"], "target isn't for a file"),
             (["predict", "iris.ccml", "iris.csv", "-o", "x.doc"], "must end with one of"),
             (["embed", "iris.ccml", "iris.csv", "-o", "x.csv"], "must end with .npy or .parquet"),
             (["evaluate", "iris.ccml", "gap.csv", "--target", "y"], "no column 'sepal_length'"),

@@ -30,7 +30,7 @@ def test_tune_says_what_it_found_and_info_tells(fit, tmp_path):
     assert again["error"] <= again["given_error"]
     assert "n_neighbors" not in again["parameters"]
     about = json.loads(CliRunner().invoke(app, ["info", "iris.ccml", "--json"]).stdout)
-    assert about["tuning"] == again
+    assert about["fit"]["tuning"] == again
     told = CliRunner().invoke(app, ["info", "iris.ccml"]).stdout
     assert f"tuned  {again['trials']} trials" in told
     for name, value in again["parameters"].items():

@@ -50,6 +50,18 @@ class TestTables:
         assert len(rows) == 20
         assert rows.X.index.tolist() == list(range(20))
 
+    def test_types_that_differ_between_chunks(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(_tables, "_CHUNK", 3)
+        path = tmp_path / "data.csv"
+        path.write_text("n,kind\n1,1\n2,2\n3,1\n4,x\n5,2\ny,1\n")
+        rows = read(path, target="kind")
+        assert rows.y.tolist() == ["1", "2", "1", "x", "2", "1"]
+        assert rows.X["n"].tolist() == ["1", "2", "3", "4", "5", "y"]
+
+    def test_upper_case(self, tmp_path):
+        FRAME.to_csv(tmp_path / "DATA.CSV", index=False)
+        assert read(tmp_path / "DATA.CSV", target="kind").X.shape == (4, 2)
+
     def test_another_delimiter(self, tmp_path):
         path = tmp_path / "data.csv"
         FRAME.to_csv(path, index=False, sep=";")
@@ -290,6 +302,25 @@ class TestImages:
         entries = content.index(b"II*\0" if b"II*\0" in content else b"MM\0*") + 8
         (tmp_path / "1.jpg").write_bytes(content[:entries] + b"\x7f\x7f" + content[entries + 2 :])
         assert read(tmp_path).X.shape == (1, 6, 8)
+
+    def test_more_than_eight_bits(self, tmp_path):
+        ramp = np.arange(0, 65536, 1024, dtype=np.uint16).reshape(8, 8)
+        Image.fromarray(ramp).save(tmp_path / "ramp.png")
+        np.testing.assert_array_equal(read(tmp_path).X[0], ramp >> 8)
+        Image.fromarray(ramp.astype(np.float32)).save(tmp_path / "ramp.tiff")
+        refused(tmp_path, "mode F: what is white in it isn't known")
+
+    def test_what_is_transparent_is_white(self, tmp_path):
+        Image.new("RGBA", (4, 4), (10, 20, 30, 0)).save(tmp_path / "a.png")
+        Image.new("RGBA", (4, 4), (10, 20, 30, 255)).save(tmp_path / "b.png")
+        assert read(tmp_path).X[:, :, 0, 0].tolist() == [[255, 255, 255], [10, 20, 30]]
+
+    def test_linked_folders(self, tmp_path):
+        self.picture(tmp_path / "elsewhere" / "1.png")
+        self.picture(tmp_path / "photos" / "cat" / "1.png")
+        (tmp_path / "photos" / "dog").symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "photos" / "cat" / "loop").symlink_to(tmp_path / "photos" / "cat")
+        assert read(tmp_path / "photos").names == ["cat/1.png", "dog/1.png"]
 
     def test_an_empty_folder(self, tmp_path):
         refused(tmp_path, "has no images")

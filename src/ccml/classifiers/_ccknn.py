@@ -231,6 +231,9 @@ class CCKNNClassifier(IndexClassifier):
         X = self._check_queries(X)
         self._check_parameters()
         known = self._nearest_class_distances(self.index_.rows, exclude_self=True)
+        known = known[np.isfinite(known)]
+        if len(known) == 0:
+            raise ValueError("is_unknown needs at least two rows to compare with; there is one.")
         return self._nearest_class_distances(X) > np.quantile(known, quantile)
 
     def _nearest_class_distances(

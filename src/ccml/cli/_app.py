@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from ccml.cli import _datasets, _fit, _predict
-from ccml.cli._console import console, errors_in_one_line, interruptible, say, show_tracebacks
+from ccml.cli._console import console, errors_in_one_line, show_tracebacks
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (_fit.fit, _predict.predict, _predict.evaluate, _predict.embed, _predict.search):
@@ -66,13 +66,10 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("report"),
 ) -> None:
     """Run the paper's experiments and print our figures beside the paper's."""
-    with interruptible() as notes:
-        if target in (Target.all, Target.table1):
-            _print_table1(_names(datasets), _names(metrics))
-        if target in (Target.all, Target.sandwich):
-            _draw_sandwich(out / "sandwich.png")
-    for note in notes:
-        say(f"Note: {note}")
+    if target in (Target.all, Target.table1):
+        _print_table1(_names(datasets), _names(metrics))
+    if target in (Target.all, Target.sandwich):
+        _draw_sandwich(out / "sandwich.png")
 
 
 def _names(text: str) -> list[str]:

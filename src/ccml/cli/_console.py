@@ -48,13 +48,16 @@ def errors_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
     @wraps(command)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            command(*args, **kwargs)
+            with interruptible() as notes:
+                command(*args, **kwargs)
+            for note in notes:
+                say(f"Note: {note}")
         except (ValueError, OSError, ImportError) as error:
             if _State.debug:
                 raise
             complain(f"Error: {' '.join(str(error).split())}")
             raise typer.Exit(1) from None
-        except (KeyboardInterrupt, UserWarning):  # the warning is that of `interruptible`
+        except KeyboardInterrupt:
             complain("Interrupted; nothing is reported or written from what was cut short.")
             raise typer.Exit(130) from None
 
@@ -71,5 +74,10 @@ def interruptible() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         warnings.filterwarnings("error", message=".* was interrupted")
-        yield notes
+        try:
+            yield notes
+        except UserWarning as warning:
+            if "was interrupted" in str(warning):
+                raise KeyboardInterrupt from None
+            raise
     notes += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)

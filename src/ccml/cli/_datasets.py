@@ -75,6 +75,7 @@ def show(
     """Draw a sheet of images: a row for each class, a column for each toy where there are toys."""
     from matplotlib.figure import Figure
 
+    from ccml._atomic import whole_file
     from ccml.datasets import load
     from ccml.plotting import plot_images
 
@@ -88,7 +89,8 @@ def show(
     ax = plot_images(images, row_names=data.class_names, ax=figure.subplots())
     ax.set_title(data.name)
     path = out or Path(f"{name}.png")
-    figure.savefig(path, dpi=110)
+    with whole_file(path) as file:
+        figure.savefig(file, dpi=110, format=path.suffix[1:] or None)
     if as_json:
         print_json({"picture": str(path)})
     else:

@@ -104,13 +104,13 @@ def fit(
         made = make(rows, how)
     notes = [*made.notes, *warned]
     about = {"source": data.name, "target": target, **made.about, **found}
-    persistence.save(made.model, out, about=about)
+    persistence.save(made.model, out, about={"fit": about})
     if as_json:
         print_json({"model": str(out), **_without_names(about), "notes": notes})
         return
     for note in notes:
         say(f"Note: {note.rstrip('.')}.")
-    _print_errors(made.about)
+    errors.print(_error_table(made.about))
     say(f"Saved {out}")
 
 
@@ -135,16 +135,16 @@ def add(
     from ccml.modelling import add_rows
     from ccml.reading import read
 
-    about = persistence.describe(model)
+    about = options.fitted_on(model)
     rows = read(
         data,
-        target=target or about.get("target"),
+        target=options.target_of(data, target, about),
         labels=labels,
         delimiter=delimiter,
         image_size=options.size_of(image_size),
     )
     larger, about, notes = add_rows(persistence.load(model), about, rows, data.name)
-    persistence.save(larger, out or model, about=about)
+    persistence.save(larger, out or model, about={"fit": about})
     if as_json:
         print_json({"model": str(out or model), **_without_names(about), "notes": notes})
         return
@@ -159,24 +159,29 @@ def info(model: options.Model, as_json: options.Json = False) -> None:
     from ccml.persistence import describe
 
     about = describe(model)
+    fitted = about.pop("fit", None)
     if as_json:
-        print_json(_without_names(about))
+        print_json(about if fitted is None else about | {"fit": _without_names(fitted)})
         return
-    data = about.get("data", {})
-    lines = {
-        "model": about["model"],
-        "made from": f"{about.get('source')}, {data.get('rows', 0):,} rows ({data.get('kind')})",
-        "columns": _listed(about["columns"]) if "columns" in about else None,
-        "target": about.get("target"),
-        "classes": _classes(about.get("class_counts", {})),
-        "tuned": _tuning(about["tuning"]) if "tuning" in about else None,
+    lines = {"model": about["model"]}
+    if fitted is not None:
+        data = fitted["data"]
+        lines |= {
+            "made from": f"{fitted['source']}, {data['rows']:,} rows ({data['kind']})",
+            "columns": _listed(list(fitted["columns"])) if "columns" in fitted else None,
+            "target": fitted["target"],
+            "classes": _classes(fitted["class_counts"]),
+            "tuned": _tuning(fitted["tuning"]) if "tuning" in fitted else None,
+        }
+    lines |= {
         "saved": about["saved"],
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
     for name, value in lines.items():
         if value:
             console.print(f"{name:>10}  {value}", markup=False, highlight=False)
-    _print_errors(about)
+    if fitted is not None:
+        console.print(_error_table(fitted))
 
 
 @errors_in_one_line
@@ -277,13 +282,12 @@ def _listed(names: list[str]) -> str:
     return f"{shown}, and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 
-def _print_errors(about: dict[str, Any]) -> None:
-    found = about.get("errors")
+def _error_table(about: dict[str, Any]) -> Table | str:
+    found = about["errors"]
     if found is None:
-        say("Too few rows to hold some out: how good it is isn't known.")
-        return
+        return "Too few rows to hold some out: how good it is isn't known."
     table = Table(title=f"Error on {about['held_out']:,} held-out rows, in percent")
     for heading in ("KNN without a metric", "KNN", "CCKNN"):
         table.add_column(heading, justify="right")
     table.add_row(*(f"{100 * found[rule]:.2f}" for rule in ("plain", "knn", "ccknn")))
-    console.print(table)
+    return table

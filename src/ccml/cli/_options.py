@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,6 +45,22 @@ def check_folder_of(path: Path) -> None:
     """Refuse a file whose folder isn't there before anything is computed for it."""
     if not path.parent.is_dir():
         raise ValueError(f"There is no folder {path.parent} to write {path.name} to.")
+
+
+def fitted_on(model: Path) -> dict[str, Any]:
+    """Return what `ccml fit` has remembered of a model; models from elsewhere don't have it."""
+    from ccml.persistence import describe
+
+    about = describe(model)
+    if not isinstance(about.get("fit"), dict):
+        raise ValueError(f"{model} wasn't made by `ccml fit`. Use it from Python: ccml.load.")
+    return about["fit"]
+
+
+def target_of(data: Path, target: str | None, fitted: dict[str, Any]) -> str | None:
+    """Return the column with the labels: the one that is named, or in a table the model's."""
+    is_table = not data.is_dir() and data.suffix.lower() not in (".npz", ".npy")
+    return fitted["target"] if target is None and is_table else target
 
 
 def size_of(text: str | None) -> tuple[int, int] | None:

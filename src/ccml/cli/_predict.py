@@ -52,6 +52,7 @@ def predict(
     classifier, Z = pipeline[-1], pipeline[:-1].transform(X)
     labels = classifier.predict(Z).astype(object)
     if reject is not None:
+        labels = labels.astype(str).astype(object)  # "unknown" among numbers would be of two types
         labels[classifier.is_unknown(Z, reject)] = UNKNOWN
     columns: dict[str, Any] = {"row": names, "label": labels}
     if proba:
@@ -81,10 +82,10 @@ def evaluate(
     from ccml import modelling, persistence
     from ccml.reading import read
 
-    about = persistence.describe(model)
+    about = options.fitted_on(model)
     rows = read(
         data,
-        target=target or about.get("target"),
+        target=options.target_of(data, target, about),
         labels=labels,
         delimiter=delimiter,
         image_size=options.size_of(image_size),
@@ -191,12 +192,14 @@ def _prepared(
     from ccml.modelling import aligned, names_of
     from ccml.reading import read
 
-    about = persistence.describe(model)
+    about = options.fitted_on(model)
     rows = read(data, delimiter=delimiter, image_size=options.size_of(image_size))
     X, notes = aligned(rows, about)
     for note in notes:
         say(f"Note: {note}.")
     known = about.get("names") or list(range(about["data"]["rows"]))
+    if len({type(name) for name in known}) > 1:  # numbers of rows, and names of those added
+        known = [str(name) for name in known]
     return persistence.load(model), known, X, names_of(rows)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ccml._atomic import whole_file
 from ccml.datasets import make_sandwich
 from ccml.evaluation import knn_error
 from ccml.learners import CCML, NCA
@@ -50,5 +51,6 @@ def figure(path: Path, seed: int = 0) -> dict[str, float]:
     axes[-1].axis("off")
     axes[-1].legend(*axes[0].get_legend_handles_labels(), title="class", loc="center", ncols=2)
     path.parent.mkdir(parents=True, exist_ok=True)
-    canvas.savefig(path, dpi=120)
+    with whole_file(path) as file:
+        canvas.savefig(file, dpi=120, format="png")
     return errors

@@ -17,7 +17,7 @@ _ROWS, _LABELS = ("X", "x", "embeddings", "data"), ("y", "Y", "labels", "target"
 def read_arrays(path: Path, labels: Path | None) -> Rows:
     """Read rows from an array file, and labels from the same one or from ``labels``."""
     arrays = _read(path)
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         X = _named(path, arrays, _ROWS)
         y = next((arrays[name] for name in _LABELS if name in arrays), None)
     else:
@@ -42,7 +42,7 @@ def read_arrays(path: Path, labels: Path | None) -> Rows:
 
 def read_labels(path: Path) -> NDArray[Any]:
     """Read labels: an .npy file, or text with one on each line."""
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         return _read(path)["array"]
     try:
         return np.array(path.read_text(encoding="utf-8").splitlines())
@@ -55,7 +55,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
         try:
             with warnings.catch_warnings(action="ignore"):  # Python's, of the text of a header
                 content = np.load(file, allow_pickle=False)
-            if path.suffix == ".npy":
+            if path.suffix.lower() == ".npy":
                 return {"array": content}
             with content:
                 return {name: content[name] for name in content.files}

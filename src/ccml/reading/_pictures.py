@@ -1,19 +1,25 @@
 """A folder of images, with a subfolder for each class, to arrays."""
 
+import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccml.reading._rows import DataFileError, Rows, reason
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 
 def read_pictures(folder: Path, size: tuple[int, int] | None) -> Rows:
     """Read all images; the name of an image's folder below ``folder`` is its label."""
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    paths = sorted(path for path in _files(folder) if path.suffix.lower() in SUFFIXES)
     if not paths:
         raise DataFileError(
             f"{folder} has no images ({', '.join(SUFFIXES)}). Put them into a subfolder per class."
@@ -36,6 +42,31 @@ def read_pictures(folder: Path, size: tuple[int, int] | None) -> Rows:
     return Rows("images", X, labels, names)
 
 
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and those below it, links to folders too, each folder once."""
+    seen = set()
+    for place, below, files in os.walk(folder, followlinks=True):
+        below[:] = [name for name in below if os.path.realpath(f"{place}/{name}") not in seen]
+        seen |= {os.path.realpath(f"{place}/{name}") for name in below}
+        yield from (Path(place) / name for name in files)
+
+
+def _eight_bits(image: "Image.Image") -> "Image.Image":
+    """Make an image grey or RGB, with what is transparent in it white."""
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):  # Pillow would clip at 255
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ValueError(f"mode {image.mode}: what is white in it isn't known; save it as 8 bits")
+    if image.has_transparency_data:
+        layers = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        flat = Image.alpha_composite(white, layers).convert("RGB")
+        return flat.convert("L") if image.mode in ("1", "L", "LA") else flat
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
 def _read(path: Path, size: tuple[int, int] | None) -> NDArray[np.uint8]:
     """One image as (channels, height, width): one channel if it is grey, else three."""
     from PIL import Image
@@ -44,8 +75,7 @@ def _read(path: Path, size: tuple[int, int] | None) -> NDArray[np.uint8]:
         with warnings.catch_warnings(action="ignore"):  # of metadata: bad pixels are errors
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
-                is_grey = image.mode in ("1", "L", "LA", "I;16", "I", "F")
-                plain = image.convert("L" if is_grey else "RGB")
+                plain = _eight_bits(image)
     except Exception as error:  # each format has its own decoder, and ways to fail
         raise DataFileError(
             f"{path} can't be read as an image ({reason(error)}). Remove it."

@@ -55,15 +55,27 @@ def read(
     (['rose', 'lily'], ['petals', 'colour'])
     """
     path = Path(path)
+    options = {"target": target, "labels": labels, "delimiter": delimiter, "image_size": image_size}
+    given = {name for name, value in options.items() if value is not None}
+    suffix = path.suffix.lower()
     if path.is_dir():
+        _check_apply(path, given - {"image_size"})
         return _pictures.read_pictures(path, image_size)
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
-    if path.suffix in _arrays.SUFFIXES:
+    if suffix in _arrays.SUFFIXES:
+        _check_apply(path, given - {"labels"})
         return _arrays.read_arrays(path, None if labels is None else Path(labels))
-    if path.suffix in _tables.SUFFIXES:
+    if suffix in _tables.SUFFIXES:
+        _check_apply(path, given - {"target", "delimiter"})
         return _tables.read_table(path, target, delimiter)
     raise DataFileError(
         f"{path} is of a kind that can't be read. Use {', '.join(_tables.SUFFIXES)}, "
         f"{', '.join(_arrays.SUFFIXES)}, or a folder of images."
     )
+
+
+def _check_apply(path: Path, others: set[str]) -> None:
+    """Refuse options that are for other kinds of files."""
+    if others:
+        raise DataFileError(f"{min(others)} isn't for a file like {path}. Leave it out.")

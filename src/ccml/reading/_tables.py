@@ -60,16 +60,21 @@ def labels_of(values: NDArray[Any], path: Path) -> NDArray[Any]:
             )
         return values.astype(np.int64)  # a gap made them floats
     try:
+        if values.dtype.kind == "S":
+            return np.char.decode(values)
         return np.array([str(value) for value in values])
-    except SystemError:  # NumPy's text is of 32-bit numbers, of which most are no characters
+    except (
+        SystemError,
+        UnicodeError,
+    ):  # NumPy's text is of 32-bit numbers, of which most are no characters
         raise DataFileError(f"{path} has labels that are no text.") from None
 
 
 def _read_frame(path: Path, delimiter: str | None) -> "pd.DataFrame":
     with path.open("rb") as file:  # a file that may not be opened is another matter than a bad one
         try:
-            if path.suffix in _DELIMITERS:
-                frame = _read_text(path, file, delimiter or _DELIMITERS[path.suffix])
+            if path.suffix.lower() in _DELIMITERS:
+                frame = _read_text(path, file, delimiter or _DELIMITERS[path.suffix.lower()])
             else:
                 frame = _read_columns(path, file)
         except DataFileError:
@@ -82,16 +87,19 @@ def _read_frame(path: Path, delimiter: str | None) -> "pd.DataFrame":
 def _read_columns(path: Path, file: IO[bytes]) -> "pd.DataFrame":
     from pyarrow import feather, parquet
 
-    table = parquet.read_table(file) if path.suffix == ".parquet" else feather.read_table(file)
+    table = (
+        parquet.read_table(file) if path.suffix.lower() == ".parquet" else feather.read_table(file)
+    )
     table.validate(full=True)  # else a damaged file's offsets are followed out of its memory
     return table.to_pandas()
 
 
 def _read_text(path: Path, file: IO[bytes], delimiter: str) -> "pd.DataFrame":
-    import pandas as pd
 
-    with pd.read_csv(file, sep=delimiter, chunksize=_CHUNK) as chunks:
-        frame = pd.concat(list(chunks), ignore_index=True)
+    frame, mixed = _read_chunks(file, delimiter, {})
+    if mixed:  # numbers in one chunk and text in another: 1, "1" and "1.0" would be three classes
+        file.seek(0)
+        frame, _ = _read_chunks(file, delimiter, dict.fromkeys(mixed, str))
     other = next((mark for mark in ";\t|," if mark in frame.columns[0]), None)
     if frame.shape[1] == 1 and other not in (None, delimiter):
         raise DataFileError(
@@ -99,6 +107,28 @@ def _read_text(path: Path, file: IO[bytes], delimiter: str) -> "pd.DataFrame":
             f"not by {delimiter!r}. Use --delimiter {other!r}."
         )
     return frame
+
+
+def _read_chunks(
+    file: IO[bytes], delimiter: str, types: dict[str, type]
+) -> tuple["pd.DataFrame", list[str]]:
+    """Read text in chunks; also return the columns that are text in some of them only."""
+    import pandas as pd
+
+    with pd.read_csv(
+        file, sep=delimiter, chunksize=_CHUNK, dtype=types, low_memory=False, index_col=False
+    ) as reader:
+        chunks = list(reader)
+    mixed = [
+        column
+        for column in chunks[0].columns
+        if len({_is_number(chunk[column]) for chunk in chunks if chunk[column].notna().any()}) > 1
+    ]
+    return pd.concat(chunks, ignore_index=True), mixed
+
+
+def _is_number(column: "pd.Series[Any]") -> bool:
+    return column.dtype.kind in "fiub"
 
 
 def listed(names: Any) -> str:
