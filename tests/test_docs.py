@@ -132,3 +132,8 @@ def test_the_reference_has_every_learner():
     """Its page names them, to have them in the guide's order; other pages take all there is."""
     page = (ROOT / "docs" / "api" / "learners.md").read_text()
     assert sorted(re.findall(r"\w+", page.split("members:")[1])) == sorted(ccml.learners.__all__)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_is_left_to_be_filled_in(page):
+    assert not re.search(r"@\w+@|TODO|XXX", page.read_text())
