@@ -133,16 +133,9 @@ def add(
     """
     from ccml import persistence
     from ccml.modelling import add_rows
-    from ccml.reading import read
 
     about = options.fitted_on(model)
-    rows = read(
-        data,
-        target=options.target_of(data, target, about),
-        labels=labels,
-        delimiter=delimiter,
-        image_size=options.size_of(image_size),
-    )
+    rows = options.read_labelled(data, about, target, labels, delimiter, image_size)
     larger, about, notes = add_rows(persistence.load(model), about, rows, data.name)
     persistence.save(larger, out or model, about={"fit": about})
     if as_json:

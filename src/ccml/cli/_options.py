@@ -2,9 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ccml.reading import Rows
 
 Data = Annotated[
     Path,
@@ -57,10 +60,17 @@ def fitted_on(model: Path) -> dict[str, Any]:
     return about["fit"]
 
 
-def target_of(data: Path, target: str | None, fitted: dict[str, Any]) -> str | None:
-    """Return the column with the labels: the one that is named, or in a table the model's."""
+def read_labelled(
+    data: Path, fitted: dict[str, Any], target: str | None, labels: Path | None,
+    delimiter: str | None, image_size: str | None,
+) -> "Rows":  # fmt: skip
+    """Read rows with labels for a model; in a table they are where the model's were."""
+    from ccml.reading import read
+
     is_table = not data.is_dir() and data.suffix.lower() not in (".npz", ".npy")
-    return fitted["target"] if target is None and is_table else target
+    column = fitted["target"] if target is None and is_table else target
+    size = size_of(image_size)
+    return read(data, target=column, labels=labels, delimiter=delimiter, image_size=size)
 
 
 def size_of(text: str | None) -> tuple[int, int] | None:

@@ -80,16 +80,9 @@ def evaluate(
     ccml evaluate iris.ccml test.csv
     """
     from ccml import modelling, persistence
-    from ccml.reading import read
 
     about = options.fitted_on(model)
-    rows = read(
-        data,
-        target=options.target_of(data, target, about),
-        labels=labels,
-        delimiter=delimiter,
-        image_size=options.size_of(image_size),
-    )
+    rows = options.read_labelled(data, about, target, labels, delimiter, image_size)
     result = modelling.evaluate(persistence.load(model), about, rows, k=k)
     if as_json:
         print_json(result)
