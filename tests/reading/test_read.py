@@ -58,6 +58,13 @@ class TestTables:
         assert rows.y.tolist() == ["1", "2", "1", "x", "2", "1"]
         assert rows.X["n"].tolist() == ["1", "2", "3", "4", "5", "y"]
 
+    def test_an_index_that_pandas_has_written(self, tmp_path):
+        FRAME.to_csv(tmp_path / "data.csv")
+        rows = read(tmp_path / "data.csv", target="kind")
+        assert list(rows.X) == ["size", "colour"]
+        assert rows.notes == ("the first column only counts the rows and is left out",)
+        assert list(read(tmp_path / "data.csv").X) == ["size", "colour", "kind"]
+
     def test_upper_case(self, tmp_path):
         FRAME.to_csv(tmp_path / "DATA.CSV", index=False)
         assert read(tmp_path / "DATA.CSV", target="kind").X.shape == (4, 2)

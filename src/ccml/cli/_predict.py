@@ -13,6 +13,7 @@ from ccml.cli._console import console, errors_in_one_line, print_json, say
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_TABLES = (".csv", ".tsv", ".parquet", ".json")  # that can be written
 UNKNOWN = "unknown"  # what a rejected row is called
 
 
@@ -48,6 +49,7 @@ def predict(
 
     ccml predict iris.ccml new.csv --proba --explain 3
     """
+    _check_out(out)
     pipeline, known, X, names = _prepared(model, data, delimiter, image_size)
     classifier, Z = pipeline[-1], pipeline[:-1].transform(X)
     labels = classifier.predict(Z).astype(object)
@@ -159,6 +161,7 @@ def search(
 
     from ccml.neighbors import ClassIndex
 
+    _check_out(out)
     pipeline, known, X, names = _prepared(model, data, delimiter, image_size)
     index = pipeline[-1].index_
     if gallery is not None:
@@ -220,12 +223,20 @@ def _joined(values: "NDArray[Any]", exists: "NDArray[Any]", form: str) -> list[s
     ]
 
 
+def _check_out(out: Path | None) -> None:
+    """Refuse a file that can't be written before anything is computed for it."""
+    if out is None:
+        return
+    options.check_folder_of(out)
+    if out.suffix not in _TABLES:
+        raise ValueError(f"{out} must end with one of {', '.join(_TABLES)}.")
+
+
 def _deliver(columns: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
     """Write columns to a file, or print them."""
     import pandas as pd
 
     if out is not None:
-        options.check_folder_of(out)
         _write(columns, out)
         say(f"Saved {out}")
         return
@@ -241,13 +252,10 @@ def _write(columns: Mapping[str, Any], out: Path) -> None:
     from ccml._atomic import whole_file
 
     frame = pd.DataFrame(columns)
-    writers = {
-        ".csv": lambda file: frame.to_csv(file, index=False),
-        ".tsv": lambda file: frame.to_csv(file, index=False, sep="\t"),
-        ".json": lambda file: frame.to_json(file, orient="records"),
-        ".parquet": lambda file: frame.to_parquet(file, index=False),
-    }
-    if out.suffix not in writers:
-        raise ValueError(f"{out} must end with one of {', '.join(writers)}.")
     with whole_file(out) as file:
-        writers[out.suffix](file)
+        if out.suffix == ".parquet":
+            frame.to_parquet(file, index=False)
+        elif out.suffix == ".json":
+            frame.to_json(file, orient="records")
+        else:
+            frame.to_csv(file, index=False, sep="\t" if out.suffix == ".tsv" else ",")

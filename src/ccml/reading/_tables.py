@@ -25,8 +25,13 @@ def read_table(path: Path, target: str | None, delimiter: str | None) -> Rows:
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise DataFileError(f"{path} has the column {twice[0]!r} more than once. Rename one.")
+    notes: tuple[str, ...] = ()
+    first = frame.columns[0]
+    if first.startswith("Unnamed: ") and np.array_equal(frame[first], np.arange(len(frame))):
+        notes = ("the first column only counts the rows and is left out",)  # pandas' index
+        frame = frame.drop(columns=first)
     if target is None:
-        return Rows("table", frame)
+        return Rows("table", frame, notes=notes)
     if target not in frame.columns:
         raise DataFileError(
             f"{path} has no column {target!r}{did_you_mean(target, frame.columns)} Its columns are "
@@ -34,7 +39,8 @@ def read_table(path: Path, target: str | None, delimiter: str | None) -> Rows:
         )
     known = frame[target].notna()
     if known.all():
-        return Rows("table", frame.drop(columns=target), labels_of(frame[target].to_numpy(), path))
+        labels = labels_of(frame[target].to_numpy(), path)
+        return Rows("table", frame.drop(columns=target), labels, notes=notes)
     if not known.any():
         raise DataFileError(f"{path} has no value in the column {target!r}.")
     labelled = frame[known]
@@ -43,7 +49,7 @@ def read_table(path: Path, target: str | None, delimiter: str | None) -> Rows:
         labelled.drop(columns=target).reset_index(drop=True),
         labels_of(labelled[target].to_numpy(), path),
         names=labelled.index.tolist(),
-        notes=(f"{(~known).sum()} rows without {target!r} are left out",),
+        notes=(*notes, f"{(~known).sum()} rows without {target!r} are left out"),
     )
 
 
