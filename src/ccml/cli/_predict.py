@@ -96,7 +96,8 @@ def evaluate(
         if isinstance(value, float):
             table.add_row(name, f"{value:.4f}")
     console.print(table)
-    confusion = Table(title="Rows: the class they have. Columns: the class they are given.")
+    console.print("Confusion: a row for the class they have, a column for the one they are given.")
+    confusion = Table()
     confusion.add_column("")
     for label in result["classes"]:
         confusion.add_column(str(label), justify="right")
