@@ -1,0 +1,164 @@
+"""What a row of Table I is on a data set: its rows to train and test on, its steps, its settings.
+
+As in the paper: wine (its columns standardised) by 10-fold cross-validation, the others by their
+official split, trained on training and validation rows together; PCA with 99 % of the variance for
+all but the networks, which see the images as they are; local contrast normalisation of NORB's.
+
+What isn't a default is in ``settings/``, a file for each data set, as chosen on validation rows
+(`ccml.experiments.choose`).
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ccml import datasets
+from ccml.datasets import Dataset
+from ccml.learners import CCML, ITML, KNCA, LMNN, NCA, NCMC, ConvCCML, ConvNetClassifier
+from ccml.preprocessing import LocalContrastNormalization
+
+EUCLIDEAN = ("Euclidean", "Euclidean-best-PCA")
+LINEAR: dict[str, Callable[..., BaseEstimator]] = {
+    "ITML": ITML,
+    "NCMC": NCMC,
+    "LMNN": LMNN,
+    "NCA": NCA,
+    "KNCA": KNCA,
+    "CCML": CCML,
+    "CCML-log": partial(CCML, loss="log-likelihood"),
+    "CCML-accuracy": partial(CCML, loss="expected-accuracy"),
+    "CCML-per-class": partial(CCML, objective="per-class"),
+}
+NETWORKS: dict[str, Callable[..., BaseEstimator]] = {  # for images only
+    "ConvNet-1": partial(ConvNetClassifier, layers=1),
+    "ConvNet-2": partial(ConvNetClassifier, layers=2),
+    "ConvCCML-1": partial(ConvCCML, layers=1),
+    "ConvCCML-2": partial(ConvCCML, layers=2),
+    "ConvCCML-2-shifts": partial(ConvCCML, layers=2, max_shift=2),  # the paper has no shifts
+}
+ROWS = (*EUCLIDEAN, *LINEAR, *NETWORKS)
+SEEDS = {
+    "wine": range(10),
+    "digits": range(3),
+    "isolet": range(5),
+    "mnist": range(2),
+    "norb": range(2),
+}
+NAMES = tuple(SEEDS)
+
+_SETTINGS = Path(__file__).parent / "settings"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The k of each rule, what PCA keeps, and the learner's parameters that aren't defaults."""
+
+    knn: int = 5
+    ccknn: int = 5
+    pca: float | int | None = 0.99  # a fraction of the variance, or a number of components
+    pca_ccknn: float | int | None = None  # CCKNN's own, where it has one
+    learner: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def pca_of(self, rule: str) -> float | int | None:
+        """Say what PCA keeps for a rule."""
+        return self.pca_ccknn if rule == "ccknn" and self.pca_ccknn is not None else self.pca
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values for a JSON or TOML file."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def settings_of(dataset: str, row: str, folder: Path | None = None) -> Settings:
+    """Read what was chosen; from another folder where that has the row, if one is given."""
+    table = _table(_SETTINGS / f"{dataset}.toml")
+    if folder is not None and (folder / f"{dataset}.toml").exists():
+        table = table | _table(folder / f"{dataset}.toml")
+    chosen = {name: value for name, value in table[row].items() if name != "validation"}
+    if chosen.get("pca") == 0:  # TOML has no None
+        chosen["pca"] = None
+    return Settings(**chosen)
+
+
+def _table(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def rows_of(dataset: str) -> tuple[str, ...]:
+    """List the rows of the table that a data set has, in the table's order."""
+    table = _table(_SETTINGS / f"{dataset}.toml")
+    return tuple(row for row in ROWS if row in table)
+
+
+@cache
+def load(name: str) -> Dataset:
+    """Load a data set; NORB's stand-in if NORB can't be had."""
+    try:
+        return datasets.load(name)
+    except FileNotFoundError:
+        if name != "norb":
+            raise
+        return datasets.load("norb-stand-in")
+
+
+def pipeline(
+    name: str,
+    data: Dataset,
+    row: str,
+    settings: Settings,
+    seed: int,
+    *,
+    rule: str = "knn",
+    callbacks: tuple[Callable[..., None], ...] = (),
+) -> Pipeline:
+    """Put together what maps rows of a data set into the space of a metric."""
+    steps: list[BaseEstimator | str] = []
+    if name == "wine":
+        steps.append(StandardScaler())
+    if name == "norb":
+        steps.append(LocalContrastNormalization(image_shape=data.image_shape))
+    n_kept = settings.pca_of(rule)
+    if n_kept is not None and row not in NETWORKS:
+        steps.append(PCA(n_kept, svd_solver="full"))
+    if row in EUCLIDEAN:
+        return make_pipeline(*steps)
+    parameters = dict(settings.learner) | {"random_state": seed}
+    if row in NETWORKS:
+        parameters["image_shape"] = data.image_shape
+    if row != "ITML":  # which has its own solver
+        parameters["callbacks"] = callbacks
+    make = LINEAR[row] if row in LINEAR else NETWORKS[row]
+    return make_pipeline(*steps, make(**parameters))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Row numbers to train on, and to test on."""
+
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
+
+
+def folds(name: str, data: Dataset, seed: int) -> Iterator[Fold]:
+    """Yield the folds; together they test every test row once."""
+    if name != "wine":
+        yield Fold(np.concatenate([data.train, data.validation]), data.test)
+        return
+    shuffled = StratifiedKFold(10, shuffle=True, random_state=seed)
+    for train, test in shuffled.split(data.X, data.y):
+        yield Fold(train, test)
+
+
+def rows_as(row: str, X: NDArray[Any]) -> NDArray[Any]:
+    """Bytes stay bytes for networks, which keep them until a batch is due."""
+    return X if row in NETWORKS or X.dtype != np.uint8 else X.astype(np.float32)
