@@ -16,8 +16,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
 	@touch $@
 
-run: $(INSTALLED)  ## the paper's wine row and Sandwich figure, under two minutes, no download
-	$(BIN)/ccml reproduce
+run: $(INSTALLED)  ## the quick form of the paper's table and figures, two minutes, no download
+	$(BIN)/ccml reproduce --quick
 
 test: $(INSTALLED)  ## the tests, and every example in the docs
 	$(BIN)/pytest

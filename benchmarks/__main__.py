@@ -1,6 +1,4 @@
 """Run the benchmarks: ``python -m benchmarks [search] [growth] [speed] ...``.
-
-Without a name all but ``choose``, which compares settings on validation rows and takes long.
 """
 
 import inspect
@@ -10,7 +8,6 @@ import warnings
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks import (
-    choose,
     commands,
     conv,
     defaults,
@@ -36,7 +33,6 @@ BENCHMARKS = {
     "commands": commands.run,
     "memory": memory.run,
     "defaults": defaults.run,
-    "choose": choose.run,
 }
 
 
@@ -45,7 +41,7 @@ def main(names: list[str]) -> None:
         sys.exit(f"No benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}.")
     # The peer's max_iter is part of the task.
     warnings.filterwarnings("ignore", message=".*NCA did not converge", category=ConvergenceWarning)
-    for name in names or [name for name in BENCHMARKS if name != "choose"]:
+    for name in names or BENCHMARKS:
         print(f"\n## {name}\n\n{inspect.getdoc(BENCHMARKS[name])}\n", flush=True)
         try:
             BENCHMARKS[name]()

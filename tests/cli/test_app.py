@@ -1,5 +1,6 @@
 """The command: what it prints, what it writes, and how it fails."""
 
+import json
 import re
 
 import numpy as np
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 import ccml
 from ccml.cli import _datasets, app
 from ccml.datasets import make_toy_norb
-from ccml.experiments import table1
+from ccml.experiments import protocol
 
 
 @pytest.fixture
@@ -28,27 +29,51 @@ def test_help_lists_the_commands(run):
     assert "--datasets" in run("reproduce", "--help").output
 
 
-def test_table1_prints_ours_beside_the_papers(run, monkeypatch):
-    monkeypatch.setattr(table1, "SEEDS", {"wine": range(1)})
-    result = run("reproduce", "table1")
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return tmp_path_factory.mktemp("report")
+
+
+def test_table1_prints_ours_beside_the_papers(run, report):
+    result = run("reproduce", "table1", "--quick", "--datasets", "wine", "--rows", "Euclidean",
+                 "--out", str(report))  # fmt: skip
     assert result.exit_code == 0
-    (line,) = [line for line in result.output.splitlines() if "CCML" in line]
-    assert "2.13" in line
-    assert "2.04" in line
+    (line,) = [line for line in result.output.splitlines() if "Euclidean" in line]
+    assert "3.99" in line
+    assert "3.29" in line
+    assert (report / "index.html").read_text().startswith("<!doctype html>")
+
+
+def test_reproduce_as_json(run, report):
+    result = run("reproduce", "table1", "--quick", "--datasets", "wine", "--rows", "Euclidean",
+                 "--out", str(report), "--json")  # fmt: skip
+    records = json.loads(result.stdout)
+    assert [record["rule"] for record in records] == ["knn", "ccknn"]
+    assert records == json.loads((report / "results.json").read_text())
+
+
+def test_tuned_settings_are_used(run, tmp_path):
+    arguments = ["reproduce", "table1", "--quick", "--datasets", "digits", "--rows", "Euclidean",
+                 "--out", str(tmp_path), "--json"]  # fmt: skip
+    result = run(*arguments, "--tune", "0")
+    assert "Euclidean on digits: validation error" in result.stderr
+    assert json.loads(result.stdout)[0]["settings"]["k of KNN"] in (1, 3, 5, 9)
+    assert (tmp_path / "settings" / "digits.toml").exists()
 
 
 def test_sandwich_saves_the_picture_and_says_where(run, tmp_path):
     result = run("reproduce", "sandwich", "--out", str(tmp_path))
     assert result.exit_code == 0
-    assert (tmp_path / "sandwich.png").read_bytes().startswith(b"\x89PNG")
-    assert str(tmp_path / "sandwich.png") in result.output
+    assert b"<svg" in (tmp_path / "sandwich.svg").read_bytes()
+    assert str(tmp_path / "index.html") in result.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["reproduce", "table1", "--datasets", "wien"], "did you mean 'wine'"),
-        (["reproduce", "tabel1"], "Did you mean 'table1'|is not one of"),
+        (["reproduce", "tabel1"], "did you mean 'table1'"),
+        (["reproduce", "table1", "--rows", "CCLM"], "did you mean 'CCML'"),
     ],
 )
 def test_mistakes_get_one_line(run, arguments, message):
@@ -58,22 +83,24 @@ def test_mistakes_get_one_line(run, arguments, message):
     assert "Traceback" not in result.output
 
 
-def test_no_data_and_no_network_is_one_line(run, monkeypatch):
+def test_missing_data_is_said_in_the_report(run, monkeypatch, tmp_path):
     def unreachable(name):
         raise FileNotFoundError(f"{name}.npz is not here; put it there.")
 
-    monkeypatch.setattr(table1.datasets, "load", unreachable)
-    result = run("reproduce", "table1", "--datasets", "mnist")
-    assert result.exit_code == 1
-    assert result.stderr.strip() == "Error: mnist.npz is not here; put it there."
+    monkeypatch.setattr(protocol, "load", unreachable)
+    arguments = ["reproduce", "table1", "--datasets", "mnist", "--rows", "CCML"]
+    result = run(*arguments, "--out", str(tmp_path))
+    assert result.exit_code == 0
+    assert "mnist.npz is not here; put it there." in (tmp_path / "index.html").read_text()
+    assert "mnist.npz is not here; put it there." in result.stderr
 
 
-def test_ctrl_c_stops_the_command_not_just_one_fit(run, monkeypatch):
+def test_ctrl_c_stops_the_command_not_just_one_fit(run, monkeypatch, tmp_path):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ccml.training._loop.pools", interrupt)
-    result = run("reproduce", "table1")
+    result = run("reproduce", "sandwich", "--out", str(tmp_path))
     assert result.exit_code == 130
     assert result.stderr.startswith("Interrupted")
 

@@ -5,7 +5,7 @@ Both errors, the retrieval curves of Figure 3 and the neighbours of Figure 4 com
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -137,32 +137,37 @@ class _Tested:
 
 
 def _tested(cell: Cell, data: Dataset, fold: Fold, on_epoch: Callable[[int], None]) -> _Tested:
-    X, y = protocol.rows_as(cell.row, data.X), data.y
-    train = X[fold.train], y[fold.train]
+    def callback(epoch: int, *_: object) -> None:
+        on_epoch(epoch)
 
-    def fitted(rule: str) -> Pipeline:
-        def callback(epoch: int, *_: object) -> None:
-            on_epoch(epoch)
-
-        model = protocol.pipeline(
-            cell.dataset, data, cell.row, cell.settings, cell.seed, rule=rule, callbacks=(callback,)
-        )
-        return model.fit(*train)
-
-    model = fitted("knn")
-    space = _Space(model, train, X[fold.test], y[fold.test])
-    own = space  # of CCKNN
-    if cell.settings.pca_ccknn is not None:
-        own = _Space(fitted("ccknn"), train, X[fold.test], y[fold.test])
-    if isinstance(model[-1], ConvNetClassifier):  # its own error, whatever the rule
-        wrong = [model.predict(X[fold.test]) != y[fold.test]] * 2
-    else:
-        knn, ccknn = cell.settings.knn, cell.settings.ccknn
-        wrong = [space.knn_wrong(knn), own.ccknn_wrong(ccknn)]
+    settings = cell.settings
+    space = own = _fitted(cell, data, fold, callbacks=(callback,))
+    if settings.pca_ccknn is not None:
+        own = _fitted(cell, data, fold, rule="ccknn")
     ndcg, precision = space.curves()
-    n_components = [space.n_components, own.n_components]
-    nearest = fold.train[space.found[:, :SHOWN]].astype(np.int32)
-    return _Tested(fold.test, np.array(wrong), ndcg, precision, nearest, n_components)
+    return _Tested(
+        rows=fold.test,
+        wrong=np.array([space.knn_wrong(settings.knn), own.ccknn_wrong(settings.ccknn)]),
+        ndcg=ndcg,
+        precision=precision,
+        nearest=fold.train[space.found[:, :SHOWN]].astype(np.int32),
+        n_components=[space.n_components, own.n_components],
+    )
+
+
+def errors_by_k(cell: Cell, data: Dataset, fold: Fold, ks: Sequence[int]) -> list[list[float]]:
+    """Train on a fold; return the error of each rule as a fraction, for each k."""
+    space = _fitted(cell, data, fold)
+    return [
+        [float(np.mean(wrong(k))) for k in ks] for wrong in (space.knn_wrong, space.ccknn_wrong)
+    ]
+
+
+def _fitted(cell: Cell, data: Dataset, fold: Fold, **options: Any) -> "_Space":
+    X, y = protocol.rows_as(cell.row, data.X), data.y
+    model = protocol.pipeline(cell.dataset, data, cell.row, cell.settings, cell.seed, **options)
+    train = X[fold.train], y[fold.train]
+    return _Space(model.fit(*train), train, X[fold.test], y[fold.test])
 
 
 class _Space:
@@ -180,12 +185,19 @@ class _Space:
         self.queries = model.transform(queries)
         self.n_components = int(embedded.shape[1])
         self.found = self.index.nearest(self.queries, min(DEPTH, len(embedded))).indices
+        self.own_rule: NDArray[np.bool_] | None = None  # of a classifier, whatever k
+        if isinstance(model[-1], ConvNetClassifier):
+            self.own_rule = model.predict(queries) != truth
 
     def knn_wrong(self, k: int) -> NDArray[np.bool_]:
+        if self.own_rule is not None:
+            return self.own_rule
         # Of classes with equal votes the first wins, as in scikit-learn.
         return mode(self.labels[self.found[:, :k]], axis=1).mode != self.truth
 
     def ccknn_wrong(self, k: int) -> NDArray[np.bool_]:
+        if self.own_rule is not None:
+            return self.own_rule
         return self.index.predict(self.queries, k) != self.truth
 
     def curves(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

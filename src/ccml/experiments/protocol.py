@@ -58,6 +58,7 @@ SEEDS = {
 NAMES = tuple(SEEDS)
 
 _SETTINGS = Path(__file__).parent / "settings"
+_NOTED = ("validation", "seconds")  # beside the settings
 
 
 @dataclass(frozen=True)
@@ -81,23 +82,29 @@ class Settings:
 
 def settings_of(dataset: str, row: str, folder: Path | None = None) -> Settings:
     """Read what was chosen; from another folder where that has the row, if one is given."""
-    table = _table(_SETTINGS / f"{dataset}.toml")
+    values = table(_SETTINGS / f"{dataset}.toml")[row]
     if folder is not None and (folder / f"{dataset}.toml").exists():
-        table = table | _table(folder / f"{dataset}.toml")
-    chosen = {name: value for name, value in table[row].items() if name != "validation"}
+        values = table(folder / f"{dataset}.toml").get(row, values)
+    chosen = {name: value for name, value in values.items() if name not in _NOTED}
     if chosen.get("pca") == 0:  # TOML has no None
         chosen["pca"] = None
     return Settings(**chosen)
 
 
-def _table(path: Path) -> dict[str, Any]:
+def expected_seconds(dataset: str, row: str) -> float:
+    """Say how long a row took for one seed, on one core, where its figure was measured."""
+    return float(table(_SETTINGS / f"{dataset}.toml")[row].get("seconds", 0))
+
+
+def table(path: Path) -> dict[str, Any]:
+    """Read a file of settings: row -> name -> value."""
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def rows_of(dataset: str) -> tuple[str, ...]:
     """List the rows of the table that a data set has, in the table's order."""
-    table = _table(_SETTINGS / f"{dataset}.toml")
-    return tuple(row for row in ROWS if row in table)
+    known = table(_SETTINGS / f"{dataset}.toml")
+    return tuple(row for row in ROWS if row in known)
 
 
 @cache

@@ -1,6 +1,5 @@
 """Many cells, in several processes; each is kept on disk as soon as it is there."""
 
-import errno
 import multiprocessing
 import os
 import queue
@@ -20,6 +19,10 @@ from ccml.experiments.cells import Cell, Outcome, compute
 
 _OF_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _SECONDS = 0.5  # between looks at what the processes tell
+
+
+class NotKeptError(OSError):
+    """An outcome can't be written; going on would lose the others too."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +114,8 @@ def _result(future: "Future[Outcome]") -> Outcome | str:
             "A process was killed, perhaps for want of memory. Finished cells are kept: run it "
             "again, with fewer jobs."
         ) from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        return f"{type(error).__name__}: {error}"
+    except NotKeptError:
+        raise
     except Exception as error:  # the other cells go on
         return f"{type(error).__name__}: {error}"
 
@@ -164,5 +165,11 @@ def _end_with_parent() -> None:
 def _compute(cell: Cell, path: Path) -> Outcome:
     _Process.told.put(Event(cell))
     outcome = compute(cell, lambda epoch: _Process.told.put(Event(cell, epoch=epoch)))
-    outcome.save(path)
+    try:
+        outcome.save(path)
+    except OSError as error:
+        raise NotKeptError(
+            f"What was computed can't be kept in {path.parent}: {error.strerror}. What is there "
+            "already stays; make room and run it again."
+        ) from error
     return outcome

@@ -1,0 +1,207 @@
+"""Settings for Table I, searched for on validation rows.
+
+Command: ``ccml reproduce table1 --tune MINUTES``, minutes for each row of each data set. What it
+chooses is written to ``OUT/settings``; a file that is to be used by all goes to
+``src/ccml/experiments/settings``.
+
+Validation rows are those of the data set (`Dataset.validation`); wine has too few, so: 10-fold
+cross-validation with three other foldings (seeds 100 to 102) than those of the table.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
+
+from ccml._atomic import whole_file
+from ccml._study import opened_study
+from ccml.datasets import Dataset
+from ccml.experiments import protocol
+from ccml.experiments.cells import Cell, errors_by_k
+from ccml.experiments.protocol import Fold, Settings
+
+NEIGHBORS = (1, 3, 5, 9)  # each rule's k
+_SEEDS_OF_WINE = range(100, 103)
+_ERRORS = "errors"  # on validation rows, which a trial remembers: of each rule, for each k
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best settings of a search, and their validation errors in percent."""
+
+    dataset: str
+    row: str
+    settings: Settings
+    knn: float
+    ccknn: float
+    n_trials: int
+
+
+def choose_all(
+    cells: Sequence[Cell],
+    out: Path,
+    *,
+    minutes: float,
+    on_chosen: Callable[[Chosen], None] = lambda chosen: None,
+) -> None:
+    """Search for the settings of each row among the cells, and write them to ``out/settings``."""
+    out.mkdir(parents=True, exist_ok=True)
+    for dataset, row in dict.fromkeys((cell.dataset, cell.row) for cell in cells):
+        chosen = choose(dataset, row, out / "trials.db", minutes=minutes)
+        _write(out / "settings", chosen)
+        on_chosen(chosen)
+
+
+def choose(dataset: str, row: str, trials: Path, *, minutes: float) -> Chosen:
+    """Search for the settings of a row; the first trial is what is used now."""
+    deadline = time.monotonic() + 60 * minutes
+    data = protocol.load(dataset)
+    now = protocol.settings_of(dataset, row)
+    space = _space(data, row)
+    facts = {"row": row, "data": f"{data.name}, {data.X.shape}", "kept": str(now)}
+    with opened_study(trials, facts, seed=0, name=f"{dataset} {row}") as study:
+
+        def try_one() -> None:
+            trial = study.ask(space)
+            try:
+                errors = _validation_errors(dataset, data, row, _of_trial(now, trial))
+            except ConvergenceWarning:  # the only one that isn't ignored: Ctrl-C
+                raise KeyboardInterrupt from None
+            except ValueError as error:  # parameters that don't go together
+                trial.set_user_attr("failure", str(error))
+                study.tell(trial, 1.0)
+            else:
+                trial.set_user_attr(_ERRORS, errors)
+                study.tell(trial, float(np.mean([min(of_rule) for of_rule in errors])))
+
+        if not _done(study):
+            study.enqueue_trial(_given(space, now), user_attrs={"given": True})
+            try_one()
+        while space and time.monotonic() < deadline:
+            try_one()
+        done = _done(study)
+    if not done:
+        raise ValueError(f"The settings of {row} on {dataset} don't work: see {trials}.")
+    return _best(dataset, row, now, done)
+
+
+def _done(study: Any) -> list[Any]:
+    return [trial for trial in study.trials if _ERRORS in trial.user_attrs]
+
+
+def _best(dataset: str, row: str, now: Settings, trials: Sequence[Any]) -> Chosen:
+    """Take the trial with the lowest errors of both rules; each rule has its own k.
+
+    Euclidean distances have nothing to train, so each rule has its own number of components too.
+    """
+
+    def error_of(trial: Any, rule: int) -> float:
+        return min(trial.user_attrs[_ERRORS][rule])
+
+    def best_by(*rules: int) -> Any:
+        return min(trials, key=lambda trial: sum(error_of(trial, rule) for rule in rules))
+
+    best = [best_by(0), best_by(1)] if row in protocol.EUCLIDEAN else [best_by(0, 1)] * 2
+    settings = [_of_trial(now, trial) for trial in best]
+    of_rules = [trial.user_attrs[_ERRORS][rule] for rule, trial in enumerate(best)]
+    ks = [NEIGHBORS[int(np.argmin(errors))] for errors in of_rules]
+    own = settings[1].pca_of("ccknn")
+    chosen = replace(settings[0], knn=ks[0], ccknn=ks[1])
+    if own != chosen.pca:
+        chosen = replace(chosen, pca_ccknn=own)
+    knn, ccknn = (100 * min(errors) for errors in of_rules)
+    return Chosen(dataset, row, chosen, knn, ccknn, len(trials))
+
+
+def _space(data: Dataset, row: str) -> dict[str, Any]:
+    """Say what to search for a row."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if row == "Euclidean":  # 99 % of the variance, by definition
+        return {}
+    most = min(data.X.shape[1], 300)
+    if row == "Euclidean-best-PCA":
+        return {"pca": IntDistribution(2, most, log=True)}
+    if row == "ITML":
+        return {"gamma": FloatDistribution(1e-3, 10, log=True)}
+    is_network = row in protocol.NETWORKS
+    slower = 0.1 if is_network else 1
+    space = {
+        "n_components": IntDistribution(2, min(most, 120), log=True),
+        "learning_rate": FloatDistribution(3e-3 * slower, 0.3 * slower, log=True),
+        "weight_decay": FloatDistribution(1e-4, 1, log=True),
+        "batch_size": CategoricalDistribution((200, 500, 1000, 2000)),
+    }
+    if not is_network:
+        space["dropout"] = FloatDistribution(0, 0.5, step=0.05)
+    if row == "NCMC":
+        space["n_centroids"] = IntDistribution(1, 20, log=True)
+    elif row not in ("NCA", "ConvNet-1", "ConvNet-2"):
+        space["n_neighbors"] = IntDistribution(1, 15)
+    return space
+
+
+def _given(space: dict[str, Any], now: Settings) -> dict[str, Any]:
+    """Say where in the space the present settings are, as far as they say."""
+    known = dict(now.learner) | {"pca": now.pca}
+    return {name: known[name] for name in space if isinstance(known.get(name), int | float)}
+
+
+def _of_trial(now: Settings, trial: Any) -> Settings:
+    if "given" in trial.user_attrs:
+        return now
+    more = dict(trial.params)
+    pca = more.pop("pca", now.pca)
+    return replace(now, pca=pca, pca_ccknn=None, learner=dict(now.learner) | more)
+
+
+def _validation_errors(
+    dataset: str, data: Dataset, row: str, settings: Settings
+) -> list[list[float]]:
+    """Mean error of each rule, for each k of NEIGHBORS."""
+    errors = [
+        errors_by_k(Cell(dataset, row, seed, settings), data, fold, NEIGHBORS)
+        for seed, fold in enumerate(_folds(dataset, data))
+    ]
+    return np.mean(errors, axis=0).tolist()
+
+
+def _folds(dataset: str, data: Dataset) -> Iterator[Fold]:
+    if dataset != "wine":
+        yield Fold(data.train, data.validation)
+        return
+    for seed in _SEEDS_OF_WINE:
+        folds = StratifiedKFold(10, shuffle=True, random_state=seed)
+        for train, test in folds.split(data.X, data.y):
+            yield Fold(train, test)
+
+
+def _write(folder: Path, chosen: Chosen) -> None:
+    """Put a row's settings into the file of its data set."""
+    path = folder / f"{chosen.dataset}.toml"
+    table = protocol.table(path) if path.exists() else {}
+    values = chosen.settings.as_dict()
+    values["pca"] = chosen.settings.pca or 0
+    validation = {"knn": round(chosen.knn, 2), "ccknn": round(chosen.ccknn, 2)}
+    table[chosen.row] = values | {"validation": validation | {"trials": chosen.n_trials}}
+    folder.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        file.write("\n".join(_toml(row, table[row]) for row in table).encode())
+
+
+def _toml(row: str, values: dict[str, Any]) -> str:
+    """Write a table of plain values, and of tables of them."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{key} = {text(of)}" for key, of in value.items()) + "}"
+        return json.dumps(value)
+
+    lines = [f"{name} = {text(value)}" for name, value in values.items() if value != {}]
+    return "\n".join([f"[{row}]", *lines]) + "\n"

@@ -1,0 +1,138 @@
+"""From what is asked for to the report: which cells, the figures drawn from them, the pages."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccml._validation import check_option
+from ccml.experiments import gallery, protocol, report, retrieval, runs, sandwich, table1
+from ccml.experiments.cells import Cell, Outcome
+from ccml.experiments.records import Comparison, Figure, Record
+from ccml.experiments.runs import Event
+
+TARGETS = ("table1", "sandwich", "retrieval", "gallery")
+_PAPERS = ("wine", "isolet", "mnist", "norb")
+_QUICK = {"wine": range(2), "digits": range(1)}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to reproduce."""
+
+    targets: Sequence[str]
+    cells: Sequence[Cell]
+
+    @classmethod
+    def of(
+        cls,
+        target: str = "all",
+        datasets: Sequence[str] | None = None,
+        rows: Sequence[str] | None = None,
+        *,
+        quick: bool = False,
+        settings: Path | None = None,
+    ) -> "Plan":
+        """Choose targets, data sets and rows by name; by default the paper's, and all.
+
+        The quick form is wine and digits with few seeds, which need no download. ``settings`` is a
+        folder with settings that go before those of the library.
+        """
+        check_option("reproduce", "target", target, ("all", *TARGETS))
+        seeds = _QUICK if quick else protocol.SEEDS
+        names = list(datasets or (_QUICK if quick else _PAPERS))
+        for name in names:
+            check_option("reproduce", "datasets", name, seeds)
+        for row in rows or ():
+            check_option("reproduce", "rows", row, protocol.ROWS)
+            if not any(row in protocol.rows_of(name) for name in names):
+                raise ValueError(
+                    f"{row} is for larger images than {' and '.join(names)} has. The data sets "
+                    f"that have it: {', '.join(_with_row(row))}."
+                )
+        targets = TARGETS if target == "all" else (target,)
+        every = table1.cells(names, rows, seeds, settings)
+        cells = [cell for cell in every if any(_needs(target, cell) for target in targets)]
+        return cls(targets, cells)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of a plan."""
+
+    records: Sequence[Record]
+    comparisons: Sequence[Comparison]
+    figures: Sequence[Figure]
+    page: Path
+
+
+def reproduce(
+    plan: Plan,
+    out: Path,
+    *,
+    jobs: int = 1,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> Reproduction:
+    """Compute what isn't kept in ``out/cells`` yet, and write the report into ``out``."""
+    results = runs.run(plan.cells, out / "cells", jobs=jobs, on_event=on_event)
+    figures = [
+        drawn
+        for target in plan.targets
+        if target != "table1"
+        for drawn in _draw(target, results, out)
+    ]
+    records = table1.records(results) if "table1" in plan.targets else []
+    comparisons = list(table1.comparisons(results)) if "table1" in plan.targets else []
+    page = report.write(out, records, comparisons, figures)
+    return Reproduction(records, comparisons, figures, page)
+
+
+def _draw(target: str, results: Mapping[Cell, Outcome | str], out: Path) -> list[Figure]:
+    start = time.perf_counter()
+    if target == "sandwich":
+        errors = sandwich.figure(out / "sandwich.svg")
+        captions = {"sandwich": _sandwich_caption(errors)}
+        title = "Figure 2: Sandwich"
+    elif target == "retrieval":
+        if not retrieval.curves(results, "ndcg"):
+            return []
+        sentences = retrieval.figure(results, out / "retrieval.svg")
+        captions = {"retrieval": f"Retrieval on test rows. {' '.join(sentences)}"}
+        title = "Figure 3: nDCG@k and the fraction of the true class among the k nearest"
+    else:
+        names = dict.fromkeys(cell.dataset for cell in results if _has_images(cell))
+        captions = {
+            f"gallery-{name}": gallery.figure(results, name, out / f"gallery-{name}.svg")
+            for name in names
+            if gallery.can_draw(results, name)
+        }
+        title = "Figure 4: nearest images"
+    seconds = round(time.perf_counter() - start, 1)
+    return [
+        Figure(name, title, caption, out / f"{name}.svg", f"ccml reproduce {target}", seconds)
+        for name, caption in captions.items()
+    ]
+
+
+def _sandwich_caption(errors: Mapping[str, float]) -> str:
+    panels = ", ".join(f"{title} {error:.0%}" for title, error in errors.items())
+    return (
+        "Each point is linked to its nearest neighbour, in red where that is of another class. "
+        f"Leave-one-out 1-NN error: {panels}."
+    )
+
+
+def _needs(target: str, cell: Cell) -> bool:
+    if target == "retrieval":
+        return cell.row in retrieval.ROWS and cell.dataset != "wine"
+    if target == "gallery":
+        return cell.row in gallery.ROWS and cell.seed == 0 and _has_images(cell)
+    return target == "table1"
+
+
+def _has_images(cell: Cell) -> bool:
+    return any(row in protocol.rows_of(cell.dataset) for row in protocol.NETWORKS)
+
+
+def _with_row(row: str) -> list[str]:
+    return [name for name in protocol.NAMES if row in protocol.rows_of(name)]

@@ -1,0 +1,71 @@
+"""The search for Table I's settings: on validation rows only, and resumable."""
+
+import numpy as np
+import pytest
+
+from ccml import datasets
+from ccml.experiments import choose, protocol
+from ccml.experiments.cells import Cell
+
+
+@pytest.fixture
+def no_test_rows(monkeypatch):
+    """Digits with worthless test rows."""
+    data = datasets.load("digits")
+    data.X[data.test] = np.nan
+    monkeypatch.setattr(protocol, "load", lambda name: data)
+    return data
+
+
+def test_the_first_trial_is_what_is_used_now(tmp_path, no_test_rows):
+    found = choose.choose("digits", "NCA", tmp_path / "trials.db", minutes=0)
+    assert found.n_trials == 1
+    assert found.settings.learner == protocol.settings_of("digits", "NCA").learner
+    assert found.settings.knn in choose.NEIGHBORS
+    assert 0 < found.knn < 5
+
+
+def test_a_search_goes_on_and_never_gets_worse(tmp_path, no_test_rows):
+    trials = tmp_path / "trials.db"
+    first = choose.choose("digits", "Euclidean-best-PCA", trials, minutes=0)
+    second = choose.choose("digits", "Euclidean-best-PCA", trials, minutes=0.03)
+    third = choose.choose("digits", "Euclidean-best-PCA", trials, minutes=0)
+    assert second.n_trials > 1
+    assert second.knn <= first.knn
+    assert second.ccknn <= first.ccknn
+    assert third == second
+
+
+def test_what_is_chosen_is_written_and_read(tmp_path, no_test_rows):
+    cells = [
+        Cell("digits", row, seed, protocol.settings_of("digits", row))
+        for row in ("Euclidean", "ITML")
+        for seed in (0, 1)
+    ]
+    told = []
+    choose.choose_all(cells, tmp_path, minutes=0, on_chosen=told.append)
+    assert [chosen.row for chosen in told] == ["Euclidean", "ITML"]
+    for chosen in told:
+        read = protocol.settings_of("digits", chosen.row, tmp_path / "settings")
+        assert read == chosen.settings
+        noted = protocol.table(tmp_path / "settings" / "digits.toml")[chosen.row]["validation"]
+        assert noted["knn"] == round(chosen.knn, 2)
+        assert noted["trials"] == 1
+
+
+def test_wine_is_validated_on_other_folds_than_the_tables():
+    wine = datasets.load("wine")
+    searched = list(choose._folds("wine", wine))
+    of_table = [fold for seed in range(10) for fold in protocol.folds("wine", wine, seed)]
+    assert len(searched) == 30
+    assert not {fold.test.tobytes() for fold in searched} & {
+        fold.test.tobytes() for fold in of_table
+    }
+
+
+@pytest.mark.parametrize("row", protocol.ROWS)
+def test_what_is_searched_are_parameters_of_the_learner(row):
+    digits = datasets.load("digits")
+    space = choose._space(digits, row)
+    learner = protocol.pipeline("digits", digits, row, protocol.Settings(), seed=0)[-1]
+    assert set(space) - {"pca"} <= set(learner.get_params())
