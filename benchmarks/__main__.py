@@ -1,5 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [search] [growth] [speed] ...``.
-"""
+"""Run the benchmarks: ``python -m benchmarks [search] [growth] [speed] ...``."""
 
 import inspect
 import sys

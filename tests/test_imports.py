@@ -27,6 +27,7 @@ ROWS = [
         "preprocessing",
         "persistence",
         "reading",
+        "_study",
     },
     {"training"},
     {"objectives"},

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ccml.experiments import gallery, paper, protocol, retrieval, sandwich, table1
+from ccml.experiments import gallery, paper, protocol, records, retrieval, sandwich, table1
 from ccml.experiments.cells import DEPTH, SHOWN, Cell, Outcome
 from ccml.experiments.reproduction import Plan
 
@@ -21,6 +21,12 @@ def outcome(knn, ccknn=None, ndcg=1.0):
 
 def cell_of(dataset, row, seed=0):
     return Cell(dataset, row, seed, protocol.settings_of(dataset, row))
+
+
+def test_the_table_has_the_rows_of_the_protocol():
+    assert tuple(records.ROWS) == protocol.ROWS
+    assert tuple(protocol.LINEAR) == records.LINEAR
+    assert set(records.DATASETS) == set(protocol.NAMES)
 
 
 class TestCells:
