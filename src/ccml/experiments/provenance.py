@@ -6,8 +6,9 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-import ccml
+from ccml import __version__
 
+_PACKAGE = Path(__file__).parents[1]
 _SOURCES = (
     "centroids.py",
     "classifiers",
@@ -26,32 +27,30 @@ _SOURCES = (
 @cache
 def code() -> str:
     """Digest of the source files that take part."""
-    package, digest = Path(ccml.__file__).parent, sha256()
+    digest = sha256()
     for name in _SOURCES:
-        path = package / name
+        path = _PACKAGE / name
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.relative_to(package).as_posix().encode() + file.read_bytes())
+            digest.update(file.relative_to(_PACKAGE).as_posix().encode() + file.read_bytes())
     return digest.hexdigest()
 
 
 @cache
 def commit() -> str:
     """Of the clone that the library runs from; its version, where it is installed."""
-    folder = Path(ccml.__file__).parent
-
     def git(*arguments: str) -> str:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+            ["git", "-C", str(_PACKAGE), *arguments], capture_output=True, text=True, check=True
         )
         return done.stdout.strip()
 
     try:
-        if not git("ls-files", ccml.__file__):  # another project's, around ours
+        if not git("ls-files", __file__):  # another project's, around ours
             raise FileNotFoundError
-        changed = "-changed" if git("status", "--porcelain", "--", str(folder)) else ""
+        changed = "-changed" if git("status", "--porcelain", "--", str(_PACKAGE)) else ""
         return git("rev-parse", "--short=10", "HEAD") + changed
     except (OSError, subprocess.CalledProcessError):
-        return f"ccml {ccml.__version__}"
+        return f"ccml {__version__}"
 
 
 @cache
