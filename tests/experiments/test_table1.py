@@ -39,8 +39,8 @@ class TestCells:
         cells = table1.cells(["isolet"], ["Euclidean", "CCML"])
         seeds = [cell.seed for cell in cells if cell.row == "Euclidean"]
         assert seeds == [0]
-        assert len(cells) == 1 + len(protocol.SEEDS["isolet"])
-        assert len(table1.cells(["wine"], ["Euclidean"])) == len(protocol.SEEDS["wine"])  # folds
+        assert len(cells) == 1 + len(table1.SEEDS["isolet"])
+        assert len(table1.cells(["wine"], ["Euclidean"])) == len(table1.SEEDS["wine"])  # folds
 
     def test_the_first_seed_of_all_comes_first(self):
         seeds = [cell.seed for cell in table1.cells(["wine", "isolet"], ["CCML"])]

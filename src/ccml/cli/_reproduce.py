@@ -37,6 +37,14 @@ def reproduce(
         str | None,
         typer.Option(help="Of Table I, separated by commas, as CCML,NCA.", show_default="all"),
     ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            help="How many of each data set.",
+            show_default="wine 10, isolet 3, mnist and norb 1",
+            min=1,
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Wine and digits, few seeds: no download, two minutes.")
     ] = False,
@@ -68,12 +76,14 @@ def reproduce(
     from ccml.experiments.reproduction import Plan, reproduce
 
     names, of_rows = _names(datasets), _names(rows)
-    plan = Plan.of(target, names, of_rows, quick=quick)
+    plan = Plan.of(target, names, of_rows, n_seeds=seeds, quick=quick)
     if tune is not None:
         from ccml.experiments.choose import choose_all
 
         choose_all(plan.cells, out, minutes=tune, on_chosen=_say_what_was_chosen)
-        plan = Plan.of(target, names, of_rows, quick=quick, settings=out / "settings")
+        plan = Plan.of(
+            target, names, of_rows, n_seeds=seeds, quick=quick, settings=out / "settings"
+        )
     with _progress(plan, jobs) as progress:
         made = reproduce(plan, out, jobs=jobs, on_event=progress.note)
     for reason in dict.fromkeys(record.reason for record in made.records if record.reason):

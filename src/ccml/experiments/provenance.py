@@ -38,6 +38,7 @@ def code() -> str:
 @cache
 def commit() -> str:
     """Of the clone that the library runs from; its version, where it is installed."""
+
     def git(*arguments: str) -> str:
         done = subprocess.run(
             ["git", "-C", str(_PACKAGE), *arguments], capture_output=True, text=True, check=True

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccml._validation import check_option
+from ccml._validation import check_count, check_option
 from ccml.experiments import gallery, protocol, report, retrieval, runs, sandwich, table1
 from ccml.experiments.cells import Cell, Outcome
 from ccml.experiments.records import Comparison, Figure, Record
@@ -13,7 +13,7 @@ from ccml.experiments.runs import Event
 
 TARGETS = ("table1", "sandwich", "retrieval", "gallery")
 _PAPERS = ("wine", "isolet", "mnist", "norb")
-_QUICK = {"wine": range(2), "digits": range(1)}
+_QUICK: Mapping[str, Sequence[int]] = {"wine": range(2), "digits": range(1)}
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,20 @@ class Plan:
         datasets: Sequence[str] | None = None,
         rows: Sequence[str] | None = None,
         *,
+        n_seeds: int | None = None,
         quick: bool = False,
         settings: Path | None = None,
     ) -> "Plan":
         """Choose targets, data sets and rows by name; by default the paper's, and all.
 
+        By default there are as many seeds of a data set as two cores can do in two hours.
         The quick form is wine and digits with few seeds, which need no download. ``settings`` is a
         folder with settings that go before those of the library.
         """
         check_option("reproduce", "target", target, ("all", *TARGETS))
-        seeds = _QUICK if quick else protocol.SEEDS
+        seeds = _QUICK if quick else table1.SEEDS
+        if n_seeds is not None:
+            seeds = dict.fromkeys(seeds, range(check_count("reproduce", "n_seeds", n_seeds)))
         names = list(datasets or (_QUICK if quick else _PAPERS))
         for name in names:
             check_option("reproduce", "datasets", name, seeds)
