@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format docs bench fuzz clean
+.PHONY: help run test lint format docs results bench fuzz clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ docs: $(DOCS)  ## the pages and the reference, into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # with --quiet, warnings would go uncounted
 	@! grep -rnoE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//[^" >]+' site \
 		|| (echo "The pages above load something from another host."; exit 1)
+
+results: $(INSTALLED)  ## docs/results.md anew, from docs/results
+	$(BIN)/python docs/_results.py
 
 bench: $(INSTALLED)  ## speed and memory beside the peers, as ratios (an hour)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

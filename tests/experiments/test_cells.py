@@ -162,6 +162,7 @@ class TestNorb:
         cell = cell_of("norb", "Euclidean")
         outcome = compute(cell)
         assert outcome.about["stand_in"]
+        assert cell.key(toys)
         knn = KNeighborsClassifier(cell.settings.knn)
         lcn = LocalContrastNormalization(image_shape=(2, 32, 32))
         model = make_pipeline(lcn, PCA(0.99, svd_solver="full"), knn)

@@ -50,7 +50,7 @@ class Cell:
         model = protocol.pipeline(self.dataset, data, self.row, self.settings, self.seed)
         facts = {
             "format": _FORMAT,
-            "data": [data.name, _digest_of(data.name)],
+            "data": [data.name, _digest_of(self.dataset)],
             "steps": [[type(step).__name__, _parameters(step)] for step in model],
             "rules": [self.settings.knn, self.settings.ccknn, self.settings.pca_ccknn],
             "seed": self.seed,  # of the folds
@@ -220,7 +220,7 @@ def _parameters(step: BaseEstimator) -> dict[str, str]:
 
 @cache
 def _digest_of(name: str) -> str:
-    data = protocol.load("norb" if name == "norb-stand-in" else name)
+    data = protocol.load(name)
     parts = (data.X, data.y, data.train, data.validation, data.test)
     digest = sha256()
     for array in parts:

@@ -229,6 +229,18 @@ def write(path: Path, records: Iterable[Record]) -> None:
         file.write(text.encode())
 
 
+def write_comparisons(path: Path, comparisons: Iterable[Comparison]) -> None:
+    """Write comparisons to a file, a line each, all of them or none."""
+    lines = [json.dumps(asdict(comparison)) for comparison in comparisons]
+    with whole_file(path) as file:
+        file.write(("[\n  " + ",\n  ".join(lines) + "\n]\n" if lines else "[]\n").encode())
+
+
+def read_comparisons(path: Path) -> list[Comparison]:
+    """Read what `write_comparisons` wrote."""
+    return [Comparison(**entry) for entry in json.loads(path.read_bytes())]
+
+
 def read(path: Path) -> list[Record]:
     """Read records from a file; an error says which record and which field is wrong."""
     try:

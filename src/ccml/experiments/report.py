@@ -34,8 +34,9 @@ def write(
 ) -> Path:
     """Write the report into a folder and return the path of its page.
 
-    Beside the page ``index.html`` there are ``table.md``, ``table.tex`` and ``results.json``, which
-    `ccml.experiments.records.read` reads. Each replaces what had its name, complete or not at all.
+    Beside the page ``index.html`` there are ``table.md``, ``table.tex``, and ``results.json`` and
+    ``comparisons.json``, which `ccml.experiments.records` reads. Each replaces what had its name,
+    complete or not at all.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def write(
     >>> with TemporaryDirectory() as folder:
     ...     page = write(Path(folder), [])
     ...     sorted(path.name for path in page.parent.iterdir())
-    ['index.html', 'results.json', 'table.md', 'table.tex']
+    ['comparisons.json', 'index.html', 'results.json', 'table.md', 'table.tex']
     """
     texts = {
         "table.md": markdown(records, comparisons),
@@ -52,6 +53,7 @@ def write(
     }
     folder.mkdir(parents=True, exist_ok=True)
     results.write(folder / "results.json", records)
+    results.write_comparisons(folder / "comparisons.json", comparisons)
     for name, text in texts.items():
         with whole_file(folder / name) as file:
             file.write(text.encode())
