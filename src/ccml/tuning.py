@@ -194,7 +194,7 @@ def _validations(part: Rows, options: Options) -> tuple[list[Parts], int]:
     splits = [modelling.split(y, _VALIDATION, rng) for _ in range(n_splits)]
     validations = [modelling.parts_of(model, part.X, y, *both) for both in splits if len(both[1])]
     if not validations:
-        raise DataFileError("There are too few rows in each class to tune on. Leave out --tune.")
+        raise DataFileError("There are too few rows in each class to tune on. Fit without tuning.")
     # How many columns text becomes depends on the rows, and the fit to come has all of these.
     whole = modelling.parts_of(model, part.X, y, np.arange(len(y)), np.arange(0))
     return validations, min(int(np.prod(parts.X.shape[1:])) for parts in [*validations, whole])
@@ -266,7 +266,8 @@ def _opened(path: Path, fingerprint: dict[str, str], seed: int) -> Iterator[optu
     except (sqlite3.Error, SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         reason = str(error.__cause__ or error).splitlines()[0]
         raise StudyFileError(
-            f"{path} is damaged or can't be written ({reason}). Delete it, or choose another -o."
+            f"{path} is damaged or can't be written ({reason}). Delete it, or choose another "
+            "study=."
         ) from error
     finally:
         optuna.logging.set_verbosity(verbosity)
@@ -299,5 +300,5 @@ def _check_same_search(path: Path, study: optuna.Study, fingerprint: dict[str, s
         other = [name for name, fact in fingerprint.items() if known.get(name) != fact]
         raise StudyFileError(
             f"{path} has the trials of another search: other {', '.join(other)}. Delete it, or "
-            "choose another -o."
+            "choose another study=."
         )
