@@ -207,7 +207,7 @@ def test_the_same_seed_tries_the_same(search, study):
     ],
 )
 def test_another_search_is_refused(search, started, change, what):
-    with pytest.raises(StudyFileError, match=rf"{what}\. Delete it, or choose another -o"):
+    with pytest.raises(StudyFileError, match=rf"{what}\. Delete it, or choose another study="):
         search(started, **change)
     assert len(outcomes(started)) == 1
 
