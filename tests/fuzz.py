@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -30,7 +31,8 @@ from tests.fuzz_readers import Reader, readers, trap
 
 _SPARE_MEMORY = 2 << 30  # bytes, beside what the libraries take
 _SOURCES = Path(__file__).parents[1] / "src"
-_START = 300  # seconds until the libraries are there and every seed is read once
+_WAITS = 30  # times the limit that a case may wait for a busy machine
+_START = 1800  # seconds until the libraries are there and every seed is read once
 _RUNS = (
     "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile",
     "subprocess.Popen", "pty.spawn", "socket.connect", "socket.bind", "webbrowser.open",
@@ -89,8 +91,11 @@ class Tripwire:
         return not isinstance(path, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
-def work(sender: Any, cases: Sequence[Case], folder: Path) -> None:
-    """Send the outcome of each case, after a word that all is ready."""
+def work(sender: Any, cases: Sequence[Case], folder: Path, limit: float) -> None:
+    """Send the outcome of each case, after a word that all is ready.
+
+    The limit is of the processor's time: SIGPROF ends this process, in whatever loop it is.
+    """
     place, wire = folder / "work", Tripwire(folder)
     names = {seed_of(case) for case in cases}
     if "trap" in names:
@@ -109,7 +114,10 @@ def work(sender: Any, cases: Sequence[Case], folder: Path) -> None:
             files = {"trap": str(number).encode()}
         else:
             files = mutated(name, seeds[name], random.Random(f"{group} {number}"))
-        sender.send(_outcome(case, known[name], files, place / group / str(number), wire))
+        signal.setitimer(signal.ITIMER_PROF, limit)
+        outcome = _outcome(case, known[name], files, place / group / str(number), wire)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        sender.send(outcome)
 
 
 def seed_of(case: Case) -> str:
@@ -198,18 +206,21 @@ def outcomes(cases: Sequence[Case], folder: Path, limit: float) -> Iterator[Outc
     while n_done < len(cases):
         receiver, sender = context.Pipe(duplex=False)
         left = cases[n_done:]
-        worker = context.Process(target=work, args=(sender, left, folder), daemon=True)
+        worker = context.Process(target=work, args=(sender, left, folder, limit), daemon=True)
         worker.start()
         sender.close()
         if not receiver.poll(_START) or receiver.recv() != "ready":
             raise RuntimeError("The seeds can't be read.")
         for case in left:
+            hangs = outcome = Outcome(case, "hang", f"takes over {limit:g} s", limit)
             try:
-                hangs = Outcome(case, "hang", f"takes over {limit:g} s", limit)
-                outcome = receiver.recv() if receiver.poll(limit) else hangs
+                if receiver.poll(_WAITS * limit):
+                    outcome = receiver.recv()
             except EOFError:
                 worker.join()
-                outcome = Outcome(case, "crash", f"the process ended, with {worker.exitcode}", 0)
+                ended = f"the process ended, with {worker.exitcode}"
+                is_late = worker.exitcode == -signal.SIGPROF
+                outcome = hangs if is_late else Outcome(case, "crash", ended, 0)
             n_done += 1
             yield outcome
             if outcome.kind in ("crash", "hang"):
@@ -225,7 +236,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=10_000, help="how many of each group")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--case", type=int, help="one case")
-    parser.add_argument("--limit", type=float, default=10, help="seconds that a case may take")
+    parser.add_argument("--limit", type=float, default=10, help="a case's seconds of processor")
     options = parser.parse_args()
     first, n = (options.first, options.cases) if options.case is None else (options.case, 1)
     groups = [options.only] if options.only else ["model", "data", "checkpoint"]

@@ -18,12 +18,12 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer,
 from sklearn.svm import SVC
 from torch import nn
 
-from ccml import export
 from ccml.classifiers import CCKNNClassifier, NBNNClassifier, NearestMeanClassifier
 from ccml.embeddings import MLP, Conv
 from ccml.export import export_onnx
+from ccml.export._graph import Graph
 from ccml.learners import CCML, ITML, KNCA, LMNN, NCA, NCMC, ConvNetClassifier, DrLIM
-from ccml.preprocessing import LocalContrastNormalization
+from ccml.preprocessing import Flatten, LocalContrastNormalization
 
 X, Y = load_wine(return_X_y=True)
 RNG = np.random.default_rng(0)
@@ -130,6 +130,46 @@ def test_bytes_have_to_be_scaled(path):
     export_onnx(model, path)
     np.testing.assert_allclose(
         embedded(path, pictures / 255), model.transform(pictures), rtol=1e-3, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("shape", [(8, 9), (2, 8, 9)])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [Flatten()],
+        [Flatten(), StandardScaler(), PCA(9)],
+        [LocalContrastNormalization(), Flatten()],
+        [LocalContrastNormalization(sigma=0.7), Flatten(), StandardScaler()],
+    ],
+    ids=str,
+)
+def test_flat_images(shape, steps, path):
+    pictures = images(*shape)
+    pictures[3] = 7  # of which there is no contrast
+    assert_same(fitted(make_pipeline(*steps, CCML(4, **SHORT)), pictures, LABELS), path, pictures)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 255.0])
+@pytest.mark.parametrize("sigma", [0.5, 1.591, 20])
+def test_local_contrast(scale, sigma, path):
+    pictures = scale * images(2, 8, 9) + 3 * scale
+    pictures[3] = 7
+    assert_same(LocalContrastNormalization(sigma).fit(pictures), path, pictures, rtol=1e-4)
+
+
+def test_local_contrast_of_rows(path):
+    rows = images(72)
+    model = make_pipeline(LocalContrastNormalization(image_shape=(8, 9)), CCML(4, **SHORT))
+    assert_same(fitted(model, rows, LABELS), path, rows)
+
+
+def test_flat_bytes_are_not_scaled(path):
+    pictures = RNG.integers(0, 256, size=(120, 6, 7)).astype(np.uint8)
+    model = fitted(make_pipeline(Flatten(), CCML(4, **SHORT)), pictures, LABELS)
+    export_onnx(model, path)
+    np.testing.assert_allclose(
+        embedded(path, pictures), model.transform(pictures), rtol=1e-3, atol=1e-3
     )
 
 
@@ -251,7 +291,6 @@ def test_own_network_that_torch_cannot_follow(path):
     [
         (FunctionTransformer(), "'functiontransformer', FunctionTransformer: it isn't one of"),
         (SelectKBest(k=5), "'selectkbest', SelectKBest"),
-        (LocalContrastNormalization(image_shape=(1, 13)), "'localcontrastnormalization', Local"),
         (Normalizer("l1"), "'normalizer', Normalizer: norm='l1' isn't 'l2'"),
         (SimpleImputer(missing_values=0), "'simpleimputer', SimpleImputer: it has to be for NaN"),
         (SimpleImputer(add_indicator=True), "'simpleimputer', SimpleImputer: it has to be"),
@@ -311,7 +350,7 @@ def test_not_fitted(model, path):
 def test_what_is_there_stays_when_the_file_would_be_wrong(path, monkeypatch):
     path.write_bytes(b"the last one")
     model = fitted(make_pipeline(StandardScaler(), CCML(3, **SHORT)))
-    monkeypatch.setattr(export._Graph, "centred", lambda graph, x, *_: x)
+    monkeypatch.setattr(Graph, "centred", lambda graph, x, *_: x)
     with pytest.raises(ValueError, match="doesn't give what the model's transform gives"):
         export_onnx(model, path)
     assert [file.read_bytes() for file in path.parent.iterdir()] == [b"the last one"]

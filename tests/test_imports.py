@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -84,15 +83,13 @@ def test_import_is_light():
 
 
 def test_import_is_fast():
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        run("import ccml")
-        with_it = time.perf_counter() - start
-        start = time.perf_counter()
-        run("pass")
-        times.append(with_it - (time.perf_counter() - start))
-    assert min(times) < 0.3
+    """Whatever the machine: it is one file, and imports nothing but Python's own modules."""
+    found = run(
+        "import sys; before = set(sys.modules); import ccml\n"
+        "print(*{name for name in set(sys.modules) - before"
+        " if name.partition('.')[0] not in sys.stdlib_module_names})"
+    )
+    assert found.split() == ["ccml"]
 
 
 def test_prediction_needs_no_torch():

@@ -11,7 +11,8 @@ import optuna
 import pandas as pd
 import pytest
 
-from ccml import modelling, tuning
+from ccml import learners, modelling, tuning
+from ccml.classifiers import CCKNNClassifier
 from ccml.learners import CCML
 from ccml.modelling import Options, make
 from ccml.reading import DataFileError, Rows
@@ -111,7 +112,7 @@ def test_the_held_out_rows_are_those_of_make():
             return super().fit(X, y)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(modelling.learners, "CCML", Spy)
+        patch.setattr(learners, "CCML", Spy)
         make(ROWS, OPTIONS)
     np.testing.assert_array_equal(seen[0], modelling.training_part(ROWS, OPTIONS.seed).X)
 
@@ -142,7 +143,7 @@ def test_the_error_is_that_of_ccknn_on_a_quarter_three_times(search, study):
         assert len(others) == pytest.approx(0.25 * len(part.y), abs=3)
         metric = CCML(max_epochs=2, random_state=OPTIONS.seed)
         Z = metric.fit(part.X[train], part.y[train]).transform(part.X)
-        chosen = modelling.CCKNNClassifier(5).fit(Z[train], part.y[train]).predict(Z[others])
+        chosen = CCKNNClassifier(5).fit(Z[train], part.y[train]).predict(Z[others])
         errors.append(np.mean(chosen != part.y[others]))
     assert history[-1].error == pytest.approx(np.mean(errors))
 
@@ -206,7 +207,7 @@ def test_the_same_seed_tries_the_same(search, study):
     ],
 )
 def test_another_search_is_refused(search, started, change, what):
-    with pytest.raises(StudyFileError, match=rf"{what}\. Delete it, or choose another -o"):
+    with pytest.raises(StudyFileError, match=rf"{what}\. Delete it, or choose another study="):
         search(started, **change)
     assert len(outcomes(started)) == 1
 

@@ -23,6 +23,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     ...     existed, path.read_bytes()
     (False, b'all of it')
     """
+    if path.exists() and not path.is_file():  # a device would be replaced too
+        raise OSError(f"{path} isn't a file that can be replaced.")
     # Not tempfile's, which nobody else may read, whatever the folder is for.
     unfinished = path.with_name(f".{path.name}.{token_hex(4)}.part")
     try:

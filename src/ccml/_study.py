@@ -10,11 +10,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 try:
     import optuna
+    from optuna import distributions
     from optuna.trial import TrialState
     from sqlalchemy import URL
     from sqlalchemy.exc import SQLAlchemyError
 except ImportError as error:
     raise ImportError("Tuning needs the package optuna: pip install 'ccml[tune]'.") from error
+
+
+__all__ = ["StudyFileError", "distributions", "opened_study", "optuna"]
 
 
 class StudyFileError(ValueError):
@@ -47,7 +51,8 @@ def opened_study(
     except (sqlite3.Error, SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         reason = str(error.__cause__ or error).splitlines()[0]
         raise StudyFileError(
-            f"{path} is damaged or can't be written ({reason}). Delete it, or choose another file."
+            f"{path} is damaged or can't be written ({reason}). Delete it, or choose another "
+            "study=."
         ) from error
     finally:
         optuna.logging.set_verbosity(verbosity)
@@ -80,5 +85,5 @@ def _check_same_search(path: Path, study: optuna.Study, fingerprint: dict[str, s
         other = [name for name, fact in fingerprint.items() if known.get(name) != fact]
         raise StudyFileError(
             f"{path} has the trials of another search: other {', '.join(other)}. Delete it, or "
-            "choose another file."
+            "choose another study=."
         )

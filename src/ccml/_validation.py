@@ -37,6 +37,43 @@ def did_you_mean(value: Any, options: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else "."
 
 
+def reason(error: BaseException) -> str:
+    """Say on one line why something failed, without what a damaged file would do to a terminal.
+
+    Examples
+    --------
+    >>> reason(ValueError("line 3 has too many values")), reason(KeyError("rows"))
+    ('line 3 has too many values', "KeyError: 'rows'")
+    """
+    text, kind = str(error), type(error).__name__
+    says_it = isinstance(error, ValueError | OSError) and text
+    return one_line(text if says_it else f"{kind}: {text}" if text else kind)
+
+
+def one_line(text: str) -> str:
+    r"""Shorten a text, and leave out what would act on a terminal.
+
+    Examples
+    --------
+    >>> one_line("two\nlines\x1b[2J")
+    'two lines[2J'
+    """
+    return "".join(filter(str.isprintable, " ".join(text.split())))[:300]
+
+
+def listed(names: Iterable[Any], most: int = 12) -> str:
+    """Name the first ones.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], 2)
+    'a, b, and 1 more'
+    """
+    shown = [one_line(str(name)) for name in names]
+    more = [f"and {len(shown) - most} more"] if len(shown) > most else []
+    return ", ".join([*shown[:most], *more])
+
+
 def check_count(owner: str, name: str, value: Any, *, minimum: int = 1) -> int:
     """Return ``value`` as an ``int`` of at least ``minimum``."""
     if _is_number(value, Integral) and value >= minimum:

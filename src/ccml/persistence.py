@@ -18,6 +18,7 @@ from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
 from ccml._atomic import whole_file
+from ccml._validation import one_line, reason
 
 FORMAT = 1
 _FIRST_LINE = b"ccml model\n"
@@ -120,7 +121,7 @@ def save(model: Any, path: str | PathLike[str], *, about: Mapping[str, Any] | No
         skops.io.loads(payload, trusted=skops.io.get_untrusted_types(data=payload))
     except Exception as error:  # whatever a type that isn't made for it does
         raise ModelFileError(
-            f"{type(model).__name__} can't be kept without code ({_reason(error)}). Use MLP or "
+            f"{type(model).__name__} can't be kept without code ({reason(error)}). Use MLP or "
             "Conv instead of a network of your own, and functions that can be imported."
         ) from error
     archive = BytesIO()
@@ -162,10 +163,10 @@ def load(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
             _check_stored(archive)
         unknown = set(skops.io.get_untrusted_types(data=payload)) - _TRUSTED - set(trusted)
     except Exception as error:  # as in `_read`
-        raise ModelFileError(f"{path} can't be read ({_reason(error)}).") from error
+        raise ModelFileError(f"{path} can't be read ({reason(error)}).") from error
     if unknown:
         raise ModelFileError(
-            f"{path} has types that aren't trusted: {_one_line(', '.join(sorted(unknown)))}. If "
+            f"{path} has types that aren't trusted: {one_line(', '.join(sorted(unknown)))}. If "
             "you know whose file it is, use load(path, trusted=[...])."
         )
     try:
@@ -173,8 +174,8 @@ def load(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     except Exception as error:  # whatever a class does with attributes that aren't its own
         written = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
         raise ModelFileError(
-            f"{path} can't be loaded here ({_reason(error)}). It was written with "
-            f"{_one_line(written)}."
+            f"{path} can't be loaded here ({reason(error)}). It was written with "
+            f"{one_line(written)}."
         ) from error
 
 
@@ -235,11 +236,11 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
         is_newer = written_in > FORMAT
     except Exception as error:  # nothing that `save` writes: made by somebody else
         raise ModelFileError(
-            f"{path} isn't a model that ccml has saved ({_reason(error)})."
+            f"{path} isn't a model that ccml has saved ({reason(error)})."
         ) from error
     if is_newer:
         raise ModelFileError(
-            f"{path} is of format {written_in}, from ccml {_one_line(str(written_by))}; this is "
+            f"{path} is of format {written_in}, from ccml {one_line(str(written_by))}; this is "
             f"ccml {version('ccml')}, which reads up to format {FORMAT}. Install the newer one."
         )
     return about, payload
@@ -248,12 +249,3 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 def _check_stored(archive: ZipFile) -> None:
     if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
         raise ValueError("a compressed member")  # which could be of any size
-
-
-def _reason(error: Exception) -> str:
-    return _one_line(f"{type(error).__name__}: {error}")
-
-
-def _one_line(text: str) -> str:
-    """Shorten what a file says, and leave out what would act on a terminal."""
-    return "".join(filter(str.isprintable, " ".join(text.split())))[:300]

@@ -32,6 +32,11 @@ class LocalContrastNormalization(OneToOneFeatureMixin, TransformerMixin, BaseEst
         (height, width) or (channels, height, width) of images that come as flat rows. Images of
         shape (n, height, width) or (n, channels, height, width) don't need it.
 
+    Attributes
+    ----------
+    input_shape_ : tuple of int
+        Shape of one image, or row, as it came.
+
     Notes
     -----
     A constant image becomes zeros. Nothing is learned from the training images, and images are done
@@ -62,6 +67,7 @@ class LocalContrastNormalization(OneToOneFeatureMixin, TransformerMixin, BaseEst
         check_number("LocalContrastNormalization", "sigma", self.sigma, above=0)
         X = validate_data(self, X, dtype=_DTYPES, allow_nd=True)
         image_of("LocalContrastNormalization", X.shape[1:], self.image_shape)
+        self.input_shape_ = X.shape[1:]
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -101,6 +107,11 @@ class LocalContrastNormalization(OneToOneFeatureMixin, TransformerMixin, BaseEst
 class Flatten(TransformerMixin, BaseEstimator):
     """Make one row of each image, for what takes rows only.
 
+    Attributes
+    ----------
+    input_shape_ : tuple of int
+        Shape of one image.
+
     Examples
     --------
     >>> import numpy as np
@@ -111,7 +122,7 @@ class Flatten(TransformerMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Check the images; there is nothing to learn."""
-        validate_data(self, X, dtype=_DTYPES, allow_nd=True)
+        self.input_shape_ = validate_data(self, X, dtype=_DTYPES, allow_nd=True).shape[1:]
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:

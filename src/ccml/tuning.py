@@ -1,11 +1,8 @@
 """Better parameters, looked for on validation rows."""
 
-import sqlite3
 import time
-import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from os import PathLike
@@ -16,18 +13,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ccml import modelling
+from ccml._study import StudyFileError, distributions, opened_study, optuna
 from ccml._validation import check_number
 from ccml.modelling import OF_THE_RUN, Options, Parts
 from ccml.reading import DataFileError, Rows
 
-try:
-    import optuna
-    from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
-    from optuna.trial import FrozenTrial, TrialState
-    from sqlalchemy import URL
-    from sqlalchemy.exc import SQLAlchemyError
-except ImportError as error:
-    raise ImportError("Tuning needs the package optuna: pip install 'ccml[tune]'.") from error
+__all__ = ["Found", "StudyFileError", "tuned"]
 
 _VALIDATION = 0.25  # of the rows that aren't held out
 _FEW_ROWS, _SPLITS_OF_FEW = 2000, 3  # one split of a few hundred rows would choose by chance
@@ -35,10 +26,6 @@ _MOST_NEIGHBORS, _MOST_COMPONENTS = 15, 200
 _AUTO_COMPONENTS = 64  # at most, where n_components is None; ITML takes all
 _TIE = 1e-6  # what KNN's error counts: less than a row of CCKNN's
 _HOPELESS = 10  # trials, all failed
-
-
-class StudyFileError(ValueError):
-    """A file can't keep the trials of this search; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +83,8 @@ def tuned(
     part = modelling.training_part(rows, options.seed)
     validations, n_features = _validations(part, options)
     space, given = _space(part, options, fixed, n_features)
-    with _opened(Path(study), _fingerprint(part, options, fixed), options.seed) as trials:
+    facts = _fingerprint(part, options, fixed)
+    with opened_study(Path(study), facts, seed=options.seed) as trials:
         search = _Search(trials, space, options, part, validations)
         if not any("given" in trial.user_attrs for trial in search.finished()):
             trials.enqueue_trial(given, user_attrs={"given": True})
@@ -120,7 +108,7 @@ class _Search:
     """A study, and what its trials are made of."""
 
     study: optuna.Study
-    space: dict[str, BaseDistribution]
+    space: dict[str, distributions.BaseDistribution]
     options: Options
     part: Rows
     validations: list[Parts]
@@ -141,7 +129,7 @@ class _Search:
         except ConvergenceWarning:  # the only one that isn't ignored: Ctrl-C, which learners catch
             raise KeyboardInterrupt from None
         except _OutOfTimeError:
-            self.study.tell(trial, state=TrialState.FAIL)
+            self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
         except Exception as error:  # whatever parameters can do to a learner
             trial.set_user_attr("failure", f"{type(error).__name__}: {error}")
             self.study.tell(trial, np.inf)
@@ -158,17 +146,17 @@ class _Search:
         knn, ccknn = np.mean(errors, axis=0).tolist()
         return knn, ccknn
 
-    def options_of(self, trial: optuna.Trial | FrozenTrial) -> Options:
+    def options_of(self, trial: optuna.Trial | optuna.trial.FrozenTrial) -> Options:
         if "given" in trial.user_attrs:
             return self.options
         more = dict(trial.params)
         own = {name: more.pop(name) for name in ("n_components", "n_neighbors") if name in more}
         return replace(self.options, **own, parameters=self.options.parameters | more)
 
-    def finished(self) -> list[FrozenTrial]:
-        return self.study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+    def finished(self) -> list[optuna.trial.FrozenTrial]:
+        return self.study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
 
-    def best(self) -> FrozenTrial:
+    def best(self) -> optuna.trial.FrozenTrial:
         return min(self.finished(), key=lambda trial: (trial.value, trial.number))
 
     def is_hopeless(self) -> bool:
@@ -194,7 +182,7 @@ def _validations(part: Rows, options: Options) -> tuple[list[Parts], int]:
     splits = [modelling.split(y, _VALIDATION, rng) for _ in range(n_splits)]
     validations = [modelling.parts_of(model, part.X, y, *both) for both in splits if len(both[1])]
     if not validations:
-        raise DataFileError("There are too few rows in each class to tune on. Leave out --tune.")
+        raise DataFileError("There are too few rows in each class to tune on. Fit without tuning.")
     # How many columns text becomes depends on the rows, and the fit to come has all of these.
     whole = modelling.parts_of(model, part.X, y, np.arange(len(y)), np.arange(0))
     return validations, min(int(np.prod(parts.X.shape[1:])) for parts in [*validations, whole])
@@ -202,15 +190,15 @@ def _validations(part: Rows, options: Options) -> tuple[list[Parts], int]:
 
 def _space(
     part: Rows, options: Options, fixed: Collection[str], n_features: int
-) -> tuple[dict[str, BaseDistribution], dict[str, float]]:
+) -> tuple[dict[str, distributions.BaseDistribution], dict[str, float]]:
     """Say what to search, and where in it the given options are."""
     most = min(n_features, _MOST_COMPONENTS)
-    space: dict[str, IntDistribution | FloatDistribution] = {
-        "n_components": IntDistribution(min(2, most), most, log=True),
-        "n_neighbors": IntDistribution(1, _MOST_NEIGHBORS),
-        "weight_decay": FloatDistribution(1e-4, 1, log=True),
-        "dropout": FloatDistribution(0, 0.5, step=0.05),
-        "gamma": FloatDistribution(1e-3, 10, log=True),
+    space: dict[str, distributions.IntDistribution | distributions.FloatDistribution] = {
+        "n_components": distributions.IntDistribution(min(2, most), most, log=True),
+        "n_neighbors": distributions.IntDistribution(1, _MOST_NEIGHBORS),
+        "weight_decay": distributions.FloatDistribution(1e-4, 1, log=True),
+        "dropout": distributions.FloatDistribution(0, 0.5, step=0.05),
+        "gamma": distributions.FloatDistribution(1e-3, 10, log=True),
     }
     metric = modelling.build(part.kind, part.X, options)[-2].get_params(deep=False)
     kept = {*fixed, *options.parameters}
@@ -244,60 +232,3 @@ def _fingerprint(part: Rows, options: Options, fixed: Collection[str]) -> dict[s
         "fixed": sorted(fixed),
     }
     return {name: str(fact) for name, fact in facts.items()}
-
-
-@contextmanager
-def _opened(path: Path, fingerprint: dict[str, str], seed: int) -> Iterator[optuna.Study]:
-    """Open or make the study of a search, in silence."""
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-    try:
-        _check_file(path)
-        with warnings.catch_warnings(), _storage(path) as storage:
-            warnings.simplefilter("ignore")
-            warnings.filterwarnings("error", ".* was interrupted", ConvergenceWarning)
-            study = optuna.create_study(storage=storage, study_name="ccml", load_if_exists=True)
-            _check_same_search(path, study, fingerprint)
-            for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
-                study.tell(trial.number, state=TrialState.FAIL)  # killed
-            # Going on with the first seed would draw again what was drawn at first.
-            study.sampler = optuna.samplers.TPESampler(seed=(seed + len(study.trials)) % 2**32)
-            yield study
-    except (sqlite3.Error, SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-        reason = str(error.__cause__ or error).splitlines()[0]
-        raise StudyFileError(
-            f"{path} is damaged or can't be written ({reason}). Delete it, or choose another -o."
-        ) from error
-    finally:
-        optuna.logging.set_verbosity(verbosity)
-
-
-@contextmanager
-def _storage(path: Path) -> Iterator[optuna.storages.RDBStorage]:
-    url = URL.create("sqlite", database=str(path))  # which also knows what to do with a "?"
-    storage = optuna.storages.RDBStorage(url.render_as_string())
-    try:
-        yield storage
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
-
-
-def _check_file(path: Path) -> None:
-    if path.exists():
-        with closing(sqlite3.connect(path)) as file:
-            (answer,) = file.execute("PRAGMA quick_check(1)").fetchone()
-        if answer != "ok":
-            raise sqlite3.DatabaseError(answer)
-
-
-def _check_same_search(path: Path, study: optuna.Study, fingerprint: dict[str, str]) -> None:
-    known = study.user_attrs.get("search")
-    if known is None:
-        study.set_user_attr("search", fingerprint)
-    elif known != fingerprint:
-        other = [name for name, fact in fingerprint.items() if known.get(name) != fact]
-        raise StudyFileError(
-            f"{path} has the trials of another search: other {', '.join(other)}. Delete it, or "
-            "choose another -o."
-        )

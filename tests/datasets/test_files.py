@@ -110,7 +110,7 @@ class TestRead:
 
     def test_refuses_other_arrays(self, tmp_path, arrays, source):
         write(tmp_path / "tiny.npz", other(arrays))
-        with pytest.raises(OSError, match=r"is not the tiny data \(ValueError: the SHA-256"):
+        with pytest.raises(OSError, match=r"is not the tiny data \(the SHA-256"):
             read(tmp_path / "tiny.npz", source)
 
     def test_refuses_an_archive_without_the_arrays(self, tmp_path, arrays, source):

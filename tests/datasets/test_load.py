@@ -105,6 +105,17 @@ def test_an_unknown_name_is_refused(name, message):
         load(name)
 
 
+def test_examples_are_of_their_class_and_others(data):
+    rows = data.examples(5)
+    assert (data.y[rows] == np.arange(len(data.class_names))[:, None]).all()
+    assert len(np.unique(rows)) == rows.size
+
+
+def test_more_examples_than_rows_are_refused(wine):
+    with pytest.raises(ValueError, match="class of 48 rows; 49 examples are too many"):
+        wine.examples(49)
+
+
 def test_wrong_splits_are_refused(wine):
     with pytest.raises(ValueError, match=r"split='trian'.* did you mean 'train'"):
         wine.subset("trian")

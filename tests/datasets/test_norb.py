@@ -376,6 +376,12 @@ class TestOriginal:
 
 
 class TestStandIn:
+    def test_examples_have_every_toy(self):
+        toys = make_toy_norb(n_elevations=1, n_azimuths=2, n_lightings=1)
+        rows = toys.examples(10)
+        assert (toys.y[rows] == np.arange(5)[:, None]).all()
+        assert (np.sort(toys.factors["instance"][rows], axis=1) == np.arange(10)).all()
+
     def test_every_combination_once(self):
         data = make_toy_norb(n_instances=3, n_elevations=2, n_azimuths=3, n_lightings=2)
         assert data.name == "norb (stand-in)"

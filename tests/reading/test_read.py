@@ -72,7 +72,7 @@ class TestTables:
     def test_another_delimiter(self, tmp_path):
         path = tmp_path / "data.csv"
         FRAME.to_csv(path, index=False, sep=";")
-        assert "--delimiter ';'" in refused(path, "delimited by ';'", target="kind")
+        assert "delimiter=';'" in refused(path, "delimited by ';'", target="kind")
         assert read(path, target="kind", delimiter=";").X.shape == (4, 2)
 
     def test_one_column_is_not_a_wrong_delimiter(self, tmp_path):
@@ -157,7 +157,22 @@ class TestTables:
     def test_columns_of_several_lines(self, tmp_path):
         path = tmp_path / "data.csv"
         path.write_text('"a\nb",c\n1,2\n')
-        refused(path, r"Its columns are a\nb, c", target="kind")
+        refused(path, "Its columns are a b, c", target="kind")
+
+    @pytest.mark.parametrize(
+        "values", [[[1, 2], [3]], [{"a": 1}, {"a": 2}]], ids=["lists", "dicts"]
+    )
+    @pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+    def test_more_than_one_value_in_a_place(self, tmp_path, suffix, values):
+        path = tmp_path / f"data{suffix}"
+        frame = pd.DataFrame({"a": [1, 2], "b": values})
+        frame.to_parquet(path) if suffix == ".parquet" else frame.to_feather(path)
+        refused(path, "has the column 'b' of")
+
+    def test_a_delimiter_is_one_character(self, tmp_path):
+        path = tmp_path / "data.csv"
+        FRAME.to_csv(path, index=False)
+        refused(path, "delimiter='ab' must be one character", delimiter="ab")
 
     def test_a_column_twice(self, tmp_path):
         path = tmp_path / "data.parquet"
@@ -284,7 +299,7 @@ class TestImages:
     def test_sizes(self, tmp_path):
         self.picture(tmp_path / "a" / "1.png", size=(8, 6))
         self.picture(tmp_path / "a" / "2.png", size=(10, 20))
-        assert "--image-size" in refused(tmp_path, "images of 2 sizes")
+        assert "image_size=" in refused(tmp_path, "images of 2 sizes")
         assert read(tmp_path, image_size=(4, 5)).X.shape == (2, 4, 5)
 
     def test_an_image_that_cannot_be_read(self, tmp_path):

@@ -1,6 +1,7 @@
 """What commands print on, and how they fail: in one line, with an exit code."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,32 @@ errors = Console(stderr=True)
 P = ParamSpec("P")
 
 
+# Options, by the names of the parameters that the library's messages name.
+_OPTIONS = {
+    "checkpoint": "--checkpoint",
+    "delimiter": "--delimiter",
+    "device": "--device",
+    "embedding": "--embedding",
+    "image_size": "--image-size",
+    "labels": "--labels",
+    "learner": "--learner",
+    "minutes": "--tune",
+    "n_components": "--components",
+    "n_neighbors": "--neighbors",
+    "quantile": "--reject",
+    "random_state": "--seed",
+    "seed": "--seed",
+    "study": "-o",
+    "target": "--target",
+}
+# "CCML(n_neighbors=0)", "delimiter=';'" or "target="; not the folder of "target=1/data.parquet".
+_PARAMETER = re.compile(
+    r"(?<![\w/])(?P<owner>[\w.]+\((?=[^(),]*\)))?"
+    rf"\b(?P<name>{'|'.join(_OPTIONS)})=(?P<value>'[^']*'|-?\d[\d.]*|-?inf|nan|)(?![\w/])"
+    r"(?(owner)\))"
+)
+
+
 class _State:
     """What the options before the command say."""
 
@@ -25,6 +52,23 @@ class _State:
 def show_tracebacks() -> None:
     """Let errors through as they are."""
     _State.debug = True
+
+
+def in_options(sentence: str) -> str:
+    """Name options instead of the parameters that the library's messages name.
+
+    Examples
+    --------
+    >>> in_options("It seems to be delimited by ';'. Use delimiter=';'.")
+    "It seems to be delimited by ';'. Use --delimiter ';'."
+    >>> in_options("CCML(n_neighbors=0) must be a whole number of at least 1.")
+    '--neighbors 0 must be a whole number of at least 1.'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        return f"{_OPTIONS[found['name']]} {found['value']}".rstrip()
+
+    return _PARAMETER.sub(option, sentence)
 
 
 def complain(sentence: str) -> None:
@@ -43,7 +87,7 @@ def print_json(result: Any) -> None:
 
 
 def errors_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn the errors that a user can cause into one line and exit code 1; Ctrl-C into 130."""
+    """Turn errors into one line and exit code 1; Ctrl-C into 130."""
 
     @wraps(command)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -52,16 +96,28 @@ def errors_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
                 command(*args, **kwargs)
             for note in notes:
                 say(f"Note: {note}")
-        except (ValueError, OSError, ImportError) as error:
+        except (typer.Exit, typer.Abort, BrokenPipeError):  # as when `head` has had enough
+            raise
+        except Exception as error:
             if _State.debug:
                 raise
-            complain(f"Error: {' '.join(str(error).split())}")
+            complain(f"Error: {in_options(_sentence(error))}")
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             complain("Interrupted; nothing is reported or written from what was cut short.")
             raise typer.Exit(130) from None
 
     return checked
+
+
+def _sentence(error: Exception) -> str:
+    """Say what went wrong on one line; of what nobody has foreseen, also what kind it is."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    text = " ".join(str(error).split())
+    if isinstance(error, ValueError | OSError | ImportError):
+        return text
+    return f"{type(error).__name__}: {text} (`ccml --debug` shows where)"
 
 
 @contextmanager

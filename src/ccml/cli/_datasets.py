@@ -1,17 +1,12 @@
 """``ccml datasets``: look at the data sets that come with names."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ccml.cli import _options as options
 from ccml.cli._console import console, errors_in_one_line, print_json
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ccml.datasets import Dataset
 
 app = typer.Typer(no_args_is_help=True, help="Look at the data sets that come with names.")
 
@@ -79,38 +74,20 @@ def show(
     from ccml.datasets import load
     from ccml.plotting import plot_images
 
+    path = out or Path(f"{name}.png")
+    options.check_writable(path)
     data = load(name)
     if data.image_shape is None:
         raise ValueError(f"{name} has no images to show.")
-    rows = _examples(data, columns)
+    rows = data.examples(columns)
     *_, height, width = data.image_shape
     images = data.X.reshape(len(data.X), -1, height, width)[rows, 0]  # of a stereo pair the left
     figure = Figure((_INCHES * columns, _INCHES * len(rows)), layout="constrained")
     ax = plot_images(images, row_names=data.class_names, ax=figure.subplots())
     ax.set_title(data.name)
-    path = out or Path(f"{name}.png")
     with whole_file(path) as file:
         figure.savefig(file, dpi=110, format=path.suffix[1:] or None)
     if as_json:
         print_json({"picture": str(path)})
     else:
         console.print(f"Saved {path.resolve()}", soft_wrap=True, markup=False)
-
-
-def _examples(data: "Dataset", n: int) -> "NDArray[Any]":
-    """Choose rows of each class: of one toy after the other, in other poses and lights."""
-    import numpy as np
-
-    examples = []
-    for label in range(len(data.class_names)):
-        rows = np.flatnonzero(data.y == label)
-        if len(rows) < n:
-            raise ValueError(f"{data.name} has a class of {len(rows)} images; {n} are too many.")
-        instances = data.factors.get("instance", np.arange(len(data.X)))[rows]
-        toys = np.unique(instances)
-        chosen = []
-        for column in range(n):
-            members = rows[instances == toys[column % len(toys)]]
-            chosen.append(members[column * 37 % len(members)])  # 37: in another pose and light
-        examples.append(chosen)
-    return np.array(examples)

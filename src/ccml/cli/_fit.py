@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ccml.reading import Rows
 
 _NEIGHBORS = 5
-_LISTED = 12  # classes or columns that are named one by one
 
 
 @errors_in_one_line
@@ -80,7 +79,7 @@ def fit(
     from ccml.modelling import Options, make
     from ccml.reading import read
 
-    options.check_folder_of(out)
+    options.check_writable(out, data)
     rows = read(
         data,
         target=target,
@@ -134,9 +133,10 @@ def add(
     from ccml import persistence
     from ccml.modelling import add_rows
 
-    about = options.fitted_on(model)
+    options.check_writable(out or model, data)
+    pipeline, about = options.opened(model)
     rows = options.read_labelled(data, about, target, labels, delimiter, image_size)
-    larger, about, notes = add_rows(persistence.load(model), about, rows, data.name)
+    larger, about, notes = add_rows(pipeline, about, rows, data.name)
     persistence.save(larger, out or model, about={"fit": about})
     if as_json:
         print_json({"model": str(out or model), **_without_names(about), "notes": notes})
@@ -149,6 +149,7 @@ def add(
 @errors_in_one_line
 def info(model: options.Model, as_json: options.Json = False) -> None:
     """Say what a model is, what it was trained on, when, and with which versions."""
+    from ccml._validation import listed
     from ccml.persistence import describe
 
     about = describe(model)
@@ -161,7 +162,7 @@ def info(model: options.Model, as_json: options.Json = False) -> None:
         data = fitted["data"]
         lines |= {
             "made from": f"{fitted['source']}, {data['rows']:,} rows ({data['kind']})",
-            "columns": _listed(list(fitted["columns"])) if "columns" in fitted else None,
+            "columns": listed(fitted["columns"]) if "columns" in fitted else None,
             "target": fitted["target"],
             "classes": _classes(fitted["class_counts"]),
             "tuned": _tuning(fitted["tuning"]) if "tuning" in fitted else None,
@@ -172,7 +173,7 @@ def info(model: options.Model, as_json: options.Json = False) -> None:
     }
     for name, value in lines.items():
         if value:
-            console.print(f"{name:>10}  {value}", markup=False, highlight=False)
+            console.print(f"{name:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
     if fitted is not None:
         console.print(_error_table(fitted))
 
@@ -190,7 +191,7 @@ def export(
     from ccml import persistence
     from ccml.export import export_onnx
 
-    options.check_folder_of(out)
+    options.check_writable(out, model)
     export_onnx(persistence.load(model), out)
     if as_json:
         print_json({"onnx": str(out)})
@@ -257,22 +258,21 @@ def _say_what_was_read(data: Path, rows: "Rows") -> None:
 
 
 def _say_what_is_done(frame: Any) -> None:
+    from ccml._validation import listed
+
     text = [name for name in frame.columns if frame[name].dtype.kind not in "fiub"]
     gaps = [name for name in frame.columns if frame[name].isna().any()]
     if text:
-        say(f"Text, categories and dates become numbers: {_listed(text)}")
+        say(f"Text, categories and dates become numbers: {listed(text)}")
     if gaps:
-        say(f"Missing values become the median of their column: {_listed(gaps)}")
+        say(f"Missing values become the median of their column: {listed(gaps)}")
 
 
 def _classes(counts: dict[str, int]) -> str:
+    from ccml._validation import listed
+
     shown = [f"{name} ({count:,})" for name, count in counts.items()]
-    return f"{len(counts)} classes: {_listed(shown)}"
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_LISTED])
-    return f"{shown}, and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
+    return f"{len(counts)} classes: {listed(shown)}"
 
 
 def _error_table(about: dict[str, Any]) -> Table | str:

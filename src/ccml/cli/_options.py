@@ -26,7 +26,11 @@ Labels = Annotated[
     typer.Option(help="Labels of an .npy or .npz file: .npy, or text, one on each line."),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option(help="What separates the values of a CSV file, if not a comma.")
+    str | None,
+    typer.Option(
+        help="What separates the values of a CSV file, if not a comma.",
+        callback=lambda text: "\t" if text == r"\t" else text,  # as one types it
+    ),
 ]
 ImageSize = Annotated[
     str | None, typer.Option(help="Bring images to HEIGHTxWIDTH, as 32x32.", metavar="HxW")
@@ -44,20 +48,28 @@ def use_threads(n: int | None) -> None:
             os.environ[f"{library}_NUM_THREADS"] = str(n)
 
 
-def check_folder_of(path: Path) -> None:
-    """Refuse a file whose folder isn't there before anything is computed for it."""
+def check_writable(path: Path, *inputs: Path) -> None:
+    """Refuse a file that can't be written, or is an input, before anything is computed for it."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder. Give the name of a file to write.")
+    if any(path.exists() and other.exists() and path.samefile(other) for other in inputs):
+        raise ValueError(f"{path} is what is read here. Give another file to write.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} isn't a file that can be replaced. Give another one to write.")
     if not path.parent.is_dir():
         raise ValueError(f"There is no folder {path.parent} to write {path.name} to.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"Nothing may be written to the folder {path.parent}.")
 
 
-def fitted_on(model: Path) -> dict[str, Any]:
-    """Return what `ccml fit` has remembered of a model; models from elsewhere don't have it."""
-    from ccml.persistence import describe
+def opened(model: Path) -> tuple[Any, dict[str, Any]]:
+    """Load a model, and what `ccml fit` has remembered of it, which others don't have."""
+    from ccml.persistence import describe, load
 
     about = describe(model)
     if not isinstance(about.get("fit"), dict):
         raise ValueError(f"{model} wasn't made by `ccml fit`. Use it from Python: ccml.load.")
-    return about["fit"]
+    return load(model), about["fit"]
 
 
 def read_labelled(

@@ -1,5 +1,6 @@
 """Commands that use a model: predict, evaluate, embed, search."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,10 +12,11 @@ from ccml.cli import _options as options
 from ccml.cli._console import console, errors_in_one_line, print_json, say
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import pandas as pd
+
+    from ccml.reading import Rows
 
 _TABLES = (".csv", ".tsv", ".parquet", ".json")  # that can be written
-UNKNOWN = "unknown"  # what a rejected row is called
 
 
 @errors_in_one_line
@@ -37,7 +39,7 @@ def predict(
         float | None,
         typer.Option(
             help="Call a row 'unknown' that is farther from every class than this fraction of the "
-            "model's own rows, as 0.99.",
+            "model's own rows, as 0.99; a column says which are rejected.",
             metavar="P",
         ),
     ] = None,
@@ -49,21 +51,15 @@ def predict(
 
     ccml predict iris.ccml new.csv --proba --explain 3
     """
-    _check_out(out)
-    pipeline, known, X, names = _prepared(model, data, delimiter, image_size)
-    classifier, Z = pipeline[-1], pipeline[:-1].transform(X)
-    labels = classifier.predict(Z).astype(object)
-    if reject is not None:
-        labels = labels.astype(str).astype(object)  # "unknown" among numbers would be of two types
-        labels[classifier.is_unknown(Z, reject)] = UNKNOWN
-    columns: dict[str, Any] = {"row": names, "label": labels}
-    if proba:
-        columns |= dict(
-            zip(map("p_{}".format, classifier.classes_), classifier.predict_proba(Z).T, strict=True)
-        )
-    if explain is not None:
-        columns |= _explained(classifier.explain(Z, explain), known)
-    _deliver(columns, out, as_json)
+    from ccml import modelling
+
+    _check_out(out, data)
+    pipeline, about = options.opened(model)
+    rows = _read(data, delimiter, image_size)
+    columns, notes = modelling.predict(
+        pipeline, about, rows, proba=proba, explain=explain, reject=reject
+    )
+    _deliver(columns, notes, out, as_json)
 
 
 @errors_in_one_line
@@ -81,11 +77,11 @@ def evaluate(
 
     ccml evaluate iris.ccml test.csv
     """
-    from ccml import modelling, persistence
+    from ccml import modelling
 
-    about = options.fitted_on(model)
+    pipeline, about = options.opened(model)
     rows = options.read_labelled(data, about, target, labels, delimiter, image_size)
-    result = modelling.evaluate(persistence.load(model), about, rows, k=k)
+    result = modelling.evaluate(pipeline, about, rows, k=k)
     if as_json:
         print_json(result)
         return
@@ -121,19 +117,22 @@ def embed(
     """
     import numpy as np
 
+    from ccml import modelling
     from ccml._atomic import whole_file
 
     if out.suffix not in (".npy", ".parquet"):
         raise ValueError(f"{out} must end with .npy or .parquet.")
-    options.check_folder_of(out)
-    pipeline, _, X, names = _prepared(model, data, delimiter, image_size)
-    Z = pipeline[:-1].transform(X)
-    if out.suffix == ".npy":
-        with whole_file(out) as file:
+    options.check_writable(out, data)
+    pipeline, about = options.opened(model)
+    rows = _read(data, delimiter, image_size)
+    Z, notes = modelling.embed(pipeline, about, rows)
+    with whole_file(out) as file:
+        if out.suffix == ".npy":
             np.save(file, Z)
-    else:
-        columns = {f"z{i}": column for i, column in enumerate(np.asarray(Z).T)}
-        _write({"row": names, **columns}, out)
+        else:
+            columns = {f"z{i}": column for i, column in enumerate(np.asarray(Z).T)}
+            _frame({"row": rows.called, **columns}).to_parquet(file, index=False)
+    _say_notes(notes)
     if as_json:
         print_json({"embedding": str(out), "rows": len(Z), "components": Z.shape[1]})
     else:
@@ -158,105 +157,78 @@ def search(
 
     ccml search photos.ccml new_photos/ --gallery old_photos/ -k 5
     """
-    import numpy as np
+    from ccml import modelling
 
-    from ccml.neighbors import ClassIndex
-
-    _check_out(out)
-    pipeline, known, X, names = _prepared(model, data, delimiter, image_size)
-    index = pipeline[-1].index_
-    if gallery is not None:
-        _, _, X_gallery, known = _prepared(model, gallery, delimiter, image_size)
-        index = ClassIndex(pipeline[:-1].transform(X_gallery), np.zeros(len(known), dtype=int))
-    k = min(k, index.n_rows)
-    distances, found = index.nearest(pipeline[:-1].transform(X), k)
-    columns: dict[str, Any] = {
-        "query": np.repeat(np.asarray(names, dtype=object), k),
-        "rank": np.tile(np.arange(1, k + 1), len(names)),
-        "row": np.asarray(known, dtype=object)[found.ravel()],
-        "distance": np.sqrt(distances.ravel()),
-    }
-    if gallery is None:
-        columns["label"] = index.labels[found.ravel()]
-    _deliver(columns, out, as_json)
+    _check_out(out, data, *([] if gallery is None else [gallery]))
+    pipeline, about = options.opened(model)
+    rows = _read(data, delimiter, image_size)
+    others = None if gallery is None else _read(gallery, delimiter, image_size)
+    columns, notes = modelling.search(pipeline, about, rows, k=k, gallery=others)
+    _deliver(columns, notes, out, as_json)
 
 
-def _prepared(
-    model: Path, data: Path, delimiter: str | None, image_size: str | None
-) -> tuple[Any, list[Any], Any, list[Any]]:
-    """Load a model, and rows in the form that it takes; each with what their rows are called."""
-    from ccml import persistence
-    from ccml.modelling import aligned, names_of
+def _read(data: Path, delimiter: str | None, image_size: str | None) -> "Rows":
     from ccml.reading import read
 
-    about = options.fitted_on(model)
-    rows = read(data, delimiter=delimiter, image_size=options.size_of(image_size))
-    X, notes = aligned(rows, about)
-    for note in notes:
-        say(f"Note: {note}.")
-    known = about.get("names") or list(range(about["data"]["rows"]))
-    if len({type(name) for name in known}) > 1:  # numbers of rows, and names of those added
-        known = [str(name) for name in known]
-    return persistence.load(model), known, X, names_of(rows)
+    return read(data, delimiter=delimiter, image_size=options.size_of(image_size))
 
 
-def _explained(explanation: Any, names: list[Any]) -> dict[str, Any]:
-    """Columns with the rows behind the winner and the runner-up."""
-    import numpy as np
-
-    called = np.asarray([*names, ""], dtype=object)  # the last one for neighbours there aren't
-    columns: dict[str, Any] = {"margin": explanation.margins}
-    for rank, who in enumerate(("label", "runner_up")[: explanation.classes.shape[1]]):
-        if rank:
-            columns[who] = explanation.classes[:, rank]
-        exists = explanation.rows[:, rank] >= 0
-        rows, distances = called[explanation.rows[:, rank]], explanation.distances[:, rank] ** 0.5
-        columns[f"{who}_rows"] = _joined(rows, exists, "{}")
-        columns[f"{who}_distances"] = _joined(distances, exists, "{:.4g}")
-    return columns
-
-
-def _joined(values: "NDArray[Any]", exists: "NDArray[Any]", form: str) -> list[str]:
-    """Write each query's values into one field."""
-    return [
-        " ".join(form.format(value) for value in row[there])
-        for row, there in zip(values, exists, strict=True)
-    ]
-
-
-def _check_out(out: Path | None) -> None:
+def _check_out(out: Path | None, *inputs: Path) -> None:
     """Refuse a file that can't be written before anything is computed for it."""
     if out is None:
         return
-    options.check_folder_of(out)
+    options.check_writable(out, *inputs)
     if out.suffix not in _TABLES:
         raise ValueError(f"{out} must end with one of {', '.join(_TABLES)}.")
 
 
-def _deliver(columns: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
+def _say_notes(notes: list[str]) -> None:
+    for note in notes:
+        say(f"Note: {note}.")
+
+
+def _deliver(columns: Mapping[str, Any], notes: list[str], out: Path | None, as_json: bool) -> None:
     """Write columns to a file, or print them."""
-    import pandas as pd
-
-    if out is not None:
-        _write(columns, out)
-        say(f"Saved {out}")
-        return
-    frame = pd.DataFrame(columns)
-    typer.echo(
-        frame.to_json(orient="records") if as_json else frame.to_csv(index=False), nl=as_json
-    )
-
-
-def _write(columns: Mapping[str, Any], out: Path) -> None:
-    import pandas as pd
-
     from ccml._atomic import whole_file
 
-    frame = pd.DataFrame(columns)
+    frame = _frame(columns)
+    _say_notes(notes)
+    if out is None:
+        typer.echo(_records(frame) if as_json else _text(frame, ","), nl=as_json)
+        return
     with whole_file(out) as file:
         if out.suffix == ".parquet":
             frame.to_parquet(file, index=False)
         elif out.suffix == ".json":
-            frame.to_json(file, orient="records")
+            file.write(_records(frame).encode())
         else:
-            frame.to_csv(file, index=False, sep="\t" if out.suffix == ".tsv" else ",")
+            file.write(_text(frame, "\t" if out.suffix == ".tsv" else ",").encode())
+    if as_json:
+        print_json({"table": str(out), "rows": len(frame)})
+    else:
+        say(f"Saved {out}")
+
+
+def _frame(columns: Mapping[str, Any]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(columns)
+
+
+def _records(frame: "pd.DataFrame") -> str:
+    return frame.to_json(orient="records")
+
+
+def _text(frame: "pd.DataFrame", delimiter: str) -> str:
+    """Write lists as JSON does: "[49, 39]", which `json.loads` reads, whatever is in the names."""
+    lists = {name: frame[name].map(_cell) for name in frame if _has_lists(frame[name])}
+    return frame.assign(**lists).to_csv(index=False, sep=delimiter)
+
+
+def _has_lists(column: "pd.Series[Any]") -> bool:
+    return len(column) > 0 and isinstance(column.iloc[0], list)
+
+
+def _cell(values: list[Any]) -> str:
+    short = [float(f"{value:.4g}") if isinstance(value, float) else value for value in values]
+    return json.dumps(short, ensure_ascii=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ccml._validation import check_option
+from ccml._validation import check_count, check_option
 
 _SPLITS = ("train", "validation", "test")
 
@@ -91,6 +91,42 @@ class Dataset:
         indices = {"train": self.train, "validation": self.validation, "test": self.test}
         rows = np.concatenate([indices[split] for split in splits])
         return self.X[rows], self.y[rows]
+
+    def examples(self, n: int) -> npt.NDArray[np.intp]:
+        """Choose rows of each class: where there are toys, of one after the other, in other poses.
+
+        Parameters
+        ----------
+        n : int
+            How many of each class.
+
+        Returns
+        -------
+        ndarray of int of shape (n_classes, n)
+            Row numbers.
+
+        Examples
+        --------
+        >>> from ccml.datasets import load
+        >>> digits = load("digits")
+        >>> digits.y[digits.examples(3)][:2]
+        array([[0, 0, 0],
+               [1, 1, 1]])
+        """
+        check_count("Dataset.examples", "n", n)
+        examples = np.empty((len(self.class_names), n), dtype=np.intp)
+        for label, chosen in enumerate(examples):
+            rows = np.flatnonzero(self.y == label)
+            if len(rows) < n:
+                raise ValueError(
+                    f"{self.name} has a class of {len(rows)} rows; {n} examples are too many."
+                )
+            instances = self.factors.get("instance", np.arange(len(self.X)))[rows]
+            toys = np.unique(instances)
+            for column in range(n):
+                members = rows[instances == toys[column % len(toys)]]
+                chosen[column] = members[column * 37 % len(members)]  # 37: another pose and light
+        return examples
 
     def __repr__(self) -> str:
         return (

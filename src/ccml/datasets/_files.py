@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ccml._atomic import whole_file
+from ccml._validation import reason
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -161,8 +162,3 @@ def _checked(arrays: Arrays, source: Source) -> Arrays:
     if found != source.sha256:
         raise ValueError(f"the SHA-256 of its arrays is {found[:12]}..., not {source.sha256[:12]}")
     return arrays
-
-
-def reason(error: Exception) -> str:
-    """Say what went wrong on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ccml._validation import check_count
+from ccml._validation import check_count, reason
 from ccml.datasets._dataset import Dataset
-from ccml.datasets._files import download_file, folders, reason
+from ccml.datasets._files import download_file, folders
 from ccml.datasets._norb_files import Bytes, matrix, read_content
 
 URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from ccml._atomic import whole_file
-from ccml._study import opened_study
+from ccml._study import distributions, opened_study
 from ccml.datasets import Dataset
 from ccml.experiments import protocol
 from ccml.experiments.cells import Cell, errors_by_k
@@ -121,29 +121,28 @@ def _best(dataset: str, row: str, now: Settings, trials: Sequence[Any]) -> Chose
 
 def _space(data: Dataset, row: str) -> dict[str, Any]:
     """Say what to search for a row."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
+    integer, real = distributions.IntDistribution, distributions.FloatDistribution
     if row == "Euclidean":  # 99 % of the variance, by definition
         return {}
     most = min(data.X.shape[1], 300)
     if row == "Euclidean-best-PCA":
-        return {"pca": IntDistribution(2, most, log=True)}
+        return {"pca": integer(2, most, log=True)}
     if row == "ITML":
-        return {"gamma": FloatDistribution(1e-3, 10, log=True)}
+        return {"gamma": real(1e-3, 10, log=True)}
     is_network = row in protocol.NETWORKS
     slower = 0.1 if is_network else 1
     space = {
-        "n_components": IntDistribution(2, min(most, 120), log=True),
-        "learning_rate": FloatDistribution(3e-3 * slower, 0.3 * slower, log=True),
-        "weight_decay": FloatDistribution(1e-4, 1, log=True),
-        "batch_size": CategoricalDistribution((200, 500, 1000, 2000)),
+        "n_components": integer(2, min(most, 120), log=True),
+        "learning_rate": real(3e-3 * slower, 0.3 * slower, log=True),
+        "weight_decay": real(1e-4, 1, log=True),
+        "batch_size": distributions.CategoricalDistribution((200, 500, 1000, 2000)),
     }
     if not is_network:
-        space["dropout"] = FloatDistribution(0, 0.5, step=0.05)
+        space["dropout"] = real(0, 0.5, step=0.05)
     if row == "NCMC":
-        space["n_centroids"] = IntDistribution(1, 20, log=True)
+        space["n_centroids"] = integer(1, 20, log=True)
     elif row not in ("NCA", "ConvNet-1", "ConvNet-2"):
-        space["n_neighbors"] = IntDistribution(1, 15)
+        space["n_neighbors"] = integer(1, 15)
     return space
 
 

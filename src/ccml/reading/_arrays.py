@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccml.reading._rows import DataFileError, Rows, reason
-from ccml.reading._tables import labels_of, listed
+from ccml._validation import listed, reason
+from ccml.reading._rows import DataFileError, Rows
+from ccml.reading._tables import labels_of
 
 SUFFIXES = (".npz", ".npy")
 _ROWS, _LABELS = ("X", "x", "embeddings", "data"), ("y", "Y", "labels", "target")
@@ -73,5 +74,5 @@ def _named(path: Path, arrays: dict[str, NDArray[Any]], names: tuple[str, ...]) 
     if len(rest) == 1:
         return arrays[rest[0]]
     raise DataFileError(
-        f"{path} has the arrays {listed(list(arrays)) or 'none'}; call rows 'X' and labels 'y'."
+        f"{path} has the arrays {listed(arrays) or 'none'}; call rows 'X' and labels 'y'."
     )

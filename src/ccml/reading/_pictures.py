@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ccml.reading._rows import DataFileError, Rows, reason
+from ccml._validation import reason
+from ccml.reading._rows import DataFileError, Rows
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -29,8 +30,8 @@ def read_pictures(folder: Path, size: tuple[int, int] | None) -> Rows:
     if len({shape[1:] for shape in shapes}) > 1:
         height, width = min(shape[1:] for shape in shapes)
         raise DataFileError(
-            f"{folder} has images of {len(shapes)} sizes, such as {height} x {width}. Use "
-            "--image-size to bring them to one."
+            f"{folder} has images of {len(shapes)} sizes, such as {height} x {width}. Give "
+            "image_size= to bring them to one."
         )
     if len(shapes) > 1:  # grey ones among colour ones
         pictures = [np.broadcast_to(picture, (3, *picture.shape[1:])) for picture in pictures]

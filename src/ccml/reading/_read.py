@@ -78,4 +78,4 @@ def read(
 def _check_apply(path: Path, others: set[str]) -> None:
     """Refuse options that are for other kinds of files."""
     if others:
-        raise DataFileError(f"{min(others)} isn't for a file like {path}. Leave it out.")
+        raise DataFileError(f"{min(others)}= isn't for a file like {path}. Leave it out.")

@@ -10,12 +10,6 @@ class DataFileError(ValueError):
     """A file can't be read as data; the message says which, why, and what to do."""
 
 
-def reason(error: Exception) -> str:
-    """Say on one line, without the control characters of a damaged file, why a parser failed."""
-    text = "".join(filter(str.isprintable, " ".join(str(error).split())))
-    return text[:200] or type(error).__name__
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows to learn from or to decide about.
@@ -41,3 +35,8 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.X)
+
+    @property
+    def called(self) -> list[Any]:
+        """What the rows are called: ``names``, or 0, 1, 2 and so on."""
+        return list(range(len(self))) if self.names is None else self.names

@@ -6,8 +6,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccml._validation import did_you_mean
-from ccml.reading._rows import DataFileError, Rows, reason
+from ccml._validation import did_you_mean, listed, one_line, reason
+from ccml.reading._rows import DataFileError, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +19,8 @@ SUFFIXES = (*_DELIMITERS, ".parquet", ".feather", ".arrow")
 
 def read_table(path: Path, target: str | None, delimiter: str | None) -> Rows:
     """Read a table, and take the column ``target`` out of it as labels."""
+    if delimiter is not None and len(delimiter) != 1:
+        raise DataFileError(f"delimiter={delimiter!r} must be one character.")
     frame = _read_frame(path, delimiter)
     if len(frame) == 0:
         raise DataFileError(f"{path} has no rows.")
@@ -91,17 +93,22 @@ def _read_frame(path: Path, delimiter: str | None) -> "pd.DataFrame":
 
 
 def _read_columns(path: Path, file: IO[bytes]) -> "pd.DataFrame":
-    from pyarrow import feather, parquet
+    from pyarrow import feather, parquet, types
 
     table = (
         parquet.read_table(file) if path.suffix.lower() == ".parquet" else feather.read_table(file)
     )
     table.validate(full=True)  # else a damaged file's offsets are followed out of its memory
+    nested = [field for field in table.schema if types.is_nested(field.type)]
+    if nested:
+        raise DataFileError(
+            f"{path} has the column {nested[0].name!r} of {one_line(str(nested[0].type))}; a table "
+            "has one value in each place. Make columns of it, or save it as .npy."
+        )
     return table.to_pandas()
 
 
 def _read_text(path: Path, file: IO[bytes], delimiter: str) -> "pd.DataFrame":
-
     frame, mixed = _read_chunks(file, delimiter, {})
     if mixed:  # numbers in one chunk and text in another: 1, "1" and "1.0" would be three classes
         file.seek(0)
@@ -110,7 +117,7 @@ def _read_text(path: Path, file: IO[bytes], delimiter: str) -> "pd.DataFrame":
     if frame.shape[1] == 1 and other not in (None, delimiter):
         raise DataFileError(
             f"{path} has one column, {frame.columns[0]!r}: it seems to be delimited by {other!r}, "
-            f"not by {delimiter!r}. Use --delimiter {other!r}."
+            f"not by {delimiter!r}. Use delimiter={other!r}."
         )
     return frame
 
@@ -135,9 +142,3 @@ def _read_chunks(
 
 def _is_number(column: "pd.Series[Any]") -> bool:
     return column.dtype.kind in "fiub"
-
-
-def listed(names: Any) -> str:
-    """Name up to twenty."""
-    shown = ", ".join(repr(name)[1:-1] for name in names[:20])  # without ends of lines
-    return f"{shown}, ..." if len(names) > 20 else shown

@@ -1,4 +1,4 @@
-"""From one's own rows to a model: what is done to them, how good it is, and what is remembered."""
+"""From rows to a model: what is done to them, how good it is, and what is remembered."""
 
 import time
 from dataclasses import dataclass, field
@@ -12,10 +12,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ccml import learners
-from ccml._validation import check_option, did_you_mean
+from ccml._validation import check_count, check_option
 from ccml.classifiers import CCKNNClassifier
 from ccml.embeddings import MLP, Conv
-from ccml.evaluation import ccknn_error, knn_error, ndcg, precision
+from ccml.evaluation import ccknn_error, knn_error
+from ccml.modelling._columns import check_finite, kind_of, unparsed
 from ccml.preprocessing import Flatten
 from ccml.reading import DataFileError, Rows
 from ccml.training import hold_out
@@ -25,10 +26,6 @@ EMBEDDINGS = ("auto", "linear", "mlp", "conv")
 OF_THE_RUN = ("callbacks", "checkpoint", "checkpoint_seconds", "device", "verbose")
 _HELD_OUT = 0.2  # of the rows, to see how good the model is
 Places = NDArray[np.intp]
-_NO_LABELS = (
-    "There are no labels. Use --target COLUMN for a table, --labels FILE for arrays, or a "
-    "subfolder for each class of images."
-)
 # Pixels that a convolutional network of so many layers needs.
 _MIN_SIDE: dict[Literal[1, 2], int] = {1: 6, 2: 12}
 
@@ -94,7 +91,7 @@ def make(rows: Rows, options: Options) -> Made:
     The metric is learned from four fifths of the rows, and the errors are of the others. Then all
     rows, in their order, are what the classifier compares with.
     """
-    y = _checked_labels(rows)
+    y = _checked_classes(rows)
     X, notes = _checked_columns(rows)
     started = time.perf_counter()
     model = build(rows.kind, X, options)
@@ -103,12 +100,17 @@ def make(rows: Rows, options: Options) -> Made:
     metric.fit(parts.X, parts.y)
     errors = None
     if len(parts.others):
-        k = options.n_neighbors
+        k = min(options.n_neighbors, len(parts.X))
         flat = _flat(parts.X), parts.y, _flat(parts.others), parts.y_others
         errors = Errors(knn_error(*flat, n_neighbors=k), *errors_of(metric, parts, k))
     defaults = type(metric)().get_params(deep=False)
     metric.set_params(**{name: defaults[name] for name in OF_THE_RUN if name in defaults})
     classifier.fit(model[:-1].transform(X), y)
+    notes += [
+        f"{len(lost)} values of column {name!r} aren't {form}, as the others are, and count as "
+        "missing"
+        for name, form, lost in unparsed(model[0], X)
+    ]
     about: dict[str, Any] = {
         "data": {"kind": rows.kind, "rows": len(rows), "shape": list(np.shape(X)[1:])},
         "class_counts": dict(zip(*_counts(y), strict=True)),
@@ -117,7 +119,7 @@ def make(rows: Rows, options: Options) -> Made:
         "seconds": round(time.perf_counter() - started, 1),
     }
     if rows.kind == "table":
-        about["columns"] = {name: _kind_of(X[name]) for name in X.columns}
+        about["columns"] = {name: kind_of(X[name]) for name in X.columns}
     if rows.names is not None:
         about["names"] = rows.names
     return Made(model, errors, about, [*rows.notes, *notes])
@@ -125,7 +127,7 @@ def make(rows: Rows, options: Options) -> Made:
 
 def training_part(rows: Rows, seed: int) -> Rows:
     """Return the rows that `make` learns the metric from, without those that it holds out."""
-    y = _checked_labels(rows)
+    y = _checked_classes(rows)
     train, _ = _outer_split(y, seed)
     part = Rows(rows.kind, _take(rows.X, train), y[train])
     return Rows(part.kind, _checked_columns(part)[0], part.y)
@@ -149,17 +151,18 @@ def parts_of(model: Pipeline, X: Any, y: NDArray[Any], train: Places, others: Pl
 
 def errors_of(metric: Any, parts: Parts, k: int) -> tuple[float, float]:
     """Return the errors of KNN and CCKNN on the other rows under a fitted metric."""
+    k = min(k, len(parts.X))
     near = metric.transform(parts.X), parts.y, metric.transform(parts.others), parts.y_others
     return knn_error(*near, n_neighbors=k), ccknn_error(*near, n_neighbors=k)
 
 
 def build(kind: str, X: Any, options: Options) -> Pipeline:
     """Put together what suits a kind of rows, not fitted."""
-    check_option("fit", "learner", options.learner, LEARNERS)
-    check_option("fit", "embedding", options.embedding, EMBEDDINGS)
+    check_option("Options", "learner", options.learner, LEARNERS)
+    check_option("Options", "embedding", options.embedding, EMBEDDINGS)
     steps: list[tuple[str, BaseEstimator]] = []
     if kind == "table":
-        if any(_kind_of(X[name]) != "number" for name in X.columns):
+        if any(kind_of(X[name]) != "number" for name in X.columns):
             from skrub import TableVectorizer
 
             steps.append(("vectorize", TableVectorizer()))
@@ -178,117 +181,26 @@ def build(kind: str, X: Any, options: Options) -> Pipeline:
     )
 
 
-def names_of(rows: Rows) -> list[Any]:
-    """Say what rows are called: by default 0, 1, 2 and so on."""
-    return list(range(len(rows))) if rows.names is None else rows.names
-
-
-def aligned(rows: Rows, about: dict[str, Any]) -> tuple[Any, list[str]]:
-    """Bring rows into the form that a model was fitted on, or say what is missing.
-
-    Columns may come in another order; others than the model knows are left out, with a note.
-    """
-    data = about["data"]
-    if rows.kind != data["kind"]:
-        raise DataFileError(f"The model was made from {data['kind']}; these are {rows.kind}.")
-    if rows.kind != "table":
-        if list(rows.X.shape[1:]) != data["shape"]:
-            raise DataFileError(
-                f"The model was made from {rows.kind} of shape {tuple(data['shape'])}; these are "
-                f"of shape {rows.X.shape[1:]}."
-            )
-        return rows.X, []
-    columns = about["columns"]
-    missing = [column for column in columns if column not in rows.X.columns]
-    if missing:
-        near = did_you_mean(missing[0], [c for c in rows.X.columns if c not in columns])
+def checked_labels(rows: Rows) -> NDArray[Any]:
+    """Return the labels of rows that have to have them."""
+    if rows.y is None:
         raise DataFileError(
-            f"The data has no column {', '.join(map(repr, missing))}, which the model needs{near}"
+            "There are no labels. Give target= for a table, labels= for arrays, or put images into "
+            "a subfolder for each class."
         )
-    for name, kind in columns.items():
-        if kind == "number" and _kind_of(rows.X[name]) != "number" and rows.X[name].notna().any():
-            example = rows.X[name].dropna().iloc[0]
-            raise DataFileError(
-                f"The column {name!r} has to be of numbers, as when the model was made; it has "
-                f"{str(example)!r}."
-            )
-    known = {*columns, about.get("target")}
-    extra = ", ".join(repr(column) for column in rows.X.columns if column not in known)
-    notes = [f"what the model doesn't know isn't used: {extra}"] if extra else []
-    return rows.X[list(columns)], notes
-
-
-def evaluate(model: Pipeline, about: dict[str, Any], rows: Rows, *, k: int) -> dict[str, Any]:
-    """Measure a model on labelled rows: decisions, their probabilities, and retrieval."""
-    if rows.y is None:
-        raise DataFileError(_NO_LABELS)
-    X, _ = aligned(rows, about)
-    classifier, Z = model[-1], model[:-1].transform(X)
-    y = _like(rows.y, classifier.classes_)
-    known = np.isin(y, classifier.classes_)
-    if not known.all():
-        raise DataFileError(
-            f"{(~known).sum()} rows have classes that the model doesn't know, such as "
-            f"{y[~known][0].item()!r}. Use `ccml add` for them, or leave them out."
-        )
-    probabilities = classifier.predict_proba(Z)
-    given = probabilities.argmax(axis=1)
-    index, true = classifier.index_, np.searchsorted(classifier.classes_, y)
-    confusion = np.zeros((len(classifier.classes_),) * 2, dtype=int)
-    np.add.at(confusion, (true, given), 1)
-    retrieval = index.rows, index.labels, Z, y
-    return {
-        "error": float((given != true).mean()),
-        f"precision@{k}": precision(*retrieval, k=k),
-        f"ndcg@{k}": ndcg(*retrieval, k=k),
-        "calibration_error": _calibration_error(probabilities, true),
-        "classes": classifier.classes_.tolist(),
-        "confusion": confusion.tolist(),
-    }
-
-
-def add_rows(
-    model: Pipeline, about: dict[str, Any], rows: Rows, source: str
-) -> tuple[Pipeline, dict[str, Any], list[str]]:
-    """Give the classifier of a model more rows, of its classes or of new ones.
-
-    They are called after ``source``, since the numbers of rows are already those of others.
-
-    Returns
-    -------
-    model, about, notes
-        What is known of it now. The errors are still those from before.
-    """
-    if rows.y is None:
-        raise DataFileError(_NO_LABELS)
-    X, notes = aligned(rows, about)
-    model[-1].partial_fit(model[:-1].transform(X), _like(rows.y, model[-1].classes_))
-    index = model[-1].index_
-    counts = dict(zip(map(str, index.classes), index.class_counts.tolist(), strict=True))
-    before = about.get("names") or list(range(about["data"]["rows"]))
-    changed = {
-        "data": about["data"] | {"rows": index.n_rows},
-        "class_counts": counts,
-        "names": [*before, *(f"{source}:{name}" for name in names_of(rows))],
-    }
-    return model, about | changed, [*rows.notes, *notes]
-
-
-def _like(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """Give labels the type of a model's: without its text, a column is of numbers."""
-    return y.astype(str) if classes.dtype.kind == "U" and y.dtype.kind in "iu" else y
-
-
-def _checked_labels(rows: Rows) -> NDArray[Any]:
-    if rows.y is None:
-        raise DataFileError(_NO_LABELS)
-    if len(np.unique(rows.y)) < 2:
-        raise DataFileError(f"All {len(rows)} rows have the same label, {rows.y[0].item()!r}.")
     return rows.y
+
+
+def _checked_classes(rows: Rows) -> NDArray[Any]:
+    y = checked_labels(rows)
+    if len(np.unique(y)) < 2:
+        raise DataFileError(f"All {len(rows)} rows have the same label, {y[0].item()!r}.")
+    return y
 
 
 def _checked_columns(rows: Rows) -> tuple[Any, list[str]]:
     """Leave out columns without any value."""
+    check_finite(rows.X)
     if rows.kind != "table":
         return rows.X, []
     empty = [column for column in rows.X.columns if rows.X[column].isna().all()]
@@ -308,7 +220,7 @@ def _metric(options: Options, embedding: str | MLP | Conv) -> BaseEstimator:
         parameters["n_neighbors"] = options.n_neighbors
     if embedding != "linear":
         if "embedding" not in names:
-            raise DataFileError(f"{options.learner} learns a matrix only. Use --embedding linear.")
+            raise DataFileError(f"{options.learner} learns a matrix only. Use embedding='linear'.")
         parameters["embedding"] = embedding
     unknown = [name for name in parameters if name not in names]
     if unknown:
@@ -329,16 +241,9 @@ def _embedding(kind: str, shape: tuple[int, ...], name: str) -> str | MLP | Conv
     return MLP() if name == "mlp" else "linear"
 
 
-def _calibration_error(probabilities: NDArray[np.float64], true: NDArray[np.intp]) -> float:
-    """How far the probability of what is decided is from how often it is right, in ten bins."""
-    sure, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == true
-    bins = np.minimum((10 * sure).astype(int), 9)
-    gaps = [abs(sure[bins == b].mean() - right[bins == b].mean()) for b in np.unique(bins)]
-    return float(np.average(gaps, weights=np.unique(bins, return_counts=True)[1]))
-
-
 def _outer_split(y: NDArray[Any], seed: int) -> tuple[Places, Places]:
-    return split(y, _HELD_OUT, np.random.default_rng(seed))
+    rng = np.random.default_rng(check_count("Options", "seed", seed, minimum=0))
+    return split(y, _HELD_OUT, rng)
 
 
 def _counts(y: NDArray[Any]) -> tuple[list[str], list[int]]:
@@ -352,7 +257,3 @@ def _take(X: Any, rows: NDArray[np.intp]) -> Any:
 
 def _flat(X: Any) -> NDArray[np.float64]:
     return np.asarray(X, dtype=np.float64).reshape(len(X), -1)
-
-
-def _kind_of(column: Any) -> Literal["number", "other"]:
-    return "number" if column.dtype.kind in "fiub" else "other"

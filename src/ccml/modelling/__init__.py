@@ -1,0 +1,40 @@
+"""From one's own rows to a model and what it says of other rows, and what is remembered."""
+
+from ccml.modelling._make import (
+    EMBEDDINGS,
+    LEARNERS,
+    OF_THE_RUN,
+    Errors,
+    Made,
+    Options,
+    Parts,
+    build,
+    errors_of,
+    make,
+    parts_of,
+    split,
+    training_part,
+)
+from ccml.modelling._use import UNKNOWN, add_rows, embed, evaluate, predict, search
+
+__all__ = [
+    "EMBEDDINGS",
+    "LEARNERS",
+    "OF_THE_RUN",
+    "UNKNOWN",
+    "Errors",
+    "Made",
+    "Options",
+    "Parts",
+    "add_rows",
+    "build",
+    "embed",
+    "errors_of",
+    "evaluate",
+    "make",
+    "parts_of",
+    "predict",
+    "search",
+    "split",
+    "training_part",
+]
