@@ -70,7 +70,7 @@ Errors in percent of the test rows, mean ± standard deviation over the seeds; b
 
 With CCKNN on Wine, NCA is 0.10 percentage points below CCML (p = 0.750, 178 test rows).
 
-| data set | rule | learner | its error less CCML's | paired test | rows |
+| data set | rule | learner | its error less CCML's | paired t-test | rows |
 |---|---|---|--:|--:|--:|
 | Wine | KNN | NCA | +1.41 | p < 0.001 | 178 |
 | Wine | CCKNN | NCA | -0.10 | p = 0.750 | 178 |
@@ -161,7 +161,9 @@ def test_the_folder_has_the_page_the_tables_and_the_numbers(tmp_path):
     assert (page.parent / "table.md").read_text("utf-8") == MARKDOWN
     assert (page.parent / "table.tex").read_text("utf-8") == LATEX
     assert records.read(page.parent / "results.json") == records.in_order(RECORDS)
-    assert len(list(page.parent.iterdir())) == 4
+    kept = records.read_comparisons(page.parent / "comparisons.json")
+    assert sorted(map(str, kept)) == sorted(map(str, COMPARISONS))
+    assert len(list(page.parent.iterdir())) == 5
 
 
 def test_a_report_of_figures_only_is_one_too(tmp_path):

@@ -58,7 +58,9 @@ def reproduce(
             min=0,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report.")] = Path("report"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report.")] = Path(
+        "report"
+    ),
     jobs: Annotated[
         int | None, typer.Option(help="Cells to compute at a time.", show_default="cores", min=1)
     ] = None,

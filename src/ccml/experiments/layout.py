@@ -10,6 +10,7 @@ from ccml.experiments.records import (
     NETWORKS,
     ROWS,
     RULES,
+    VARIANTS,
     Comparison,
     Record,
     in_order,
@@ -18,6 +19,7 @@ from ccml.experiments.records import (
 _GROUPS = {
     "Without learning": ("Euclidean", "Euclidean-best-PCA"),
     "Linear learners": LINEAR,
+    "Variants of CCML": VARIANTS,
     "Networks": NETWORKS,
 }
 

@@ -30,7 +30,8 @@ ROWS = {  # the table's rows from top to bottom, and what they are called there
     "ConvCCML-2": "ConvCCML (2 layers)",
     "ConvCCML-2-shifts": "ConvCCML (2 layers, shifts)",
 }
-LINEAR = ("ITML", "NCMC", "LMNN", "NCA", "KNCA", *(row for row in ROWS if row.startswith("CCML")))
+LINEAR = ("ITML", "NCMC", "LMNN", "NCA", "KNCA", "CCML")
+VARIANTS = tuple(row for row in ROWS if row.startswith("CCML-"))
 NETWORKS = tuple(row for row in ROWS if row.startswith("Conv"))
 DATASETS = {
     "wine": "Wine",

@@ -49,7 +49,7 @@ def _markdown_table(table: Table) -> Iterator[str]:
 
 
 def _markdown_comparisons(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    yield "| data set | rule | learner | its error less CCML's | paired test | rows |"
+    yield "| data set | rule | learner | its error less CCML's | paired t-test | rows |"
     yield "|---|---|---|--:|--:|--:|"
     for c in comparisons:
         yield (
