@@ -11,7 +11,7 @@ import optuna
 import pandas as pd
 import pytest
 
-from ccml import learners, modelling, tuning
+from ccml import _study, learners, modelling, tuning
 from ccml.classifiers import CCKNNClassifier
 from ccml.learners import CCML
 from ccml.modelling import Options, make
@@ -75,7 +75,7 @@ def search(clock):
 
 def trials_of(study):
     """What an outsider reads in the file: parameters, states and errors."""
-    with tuning._storage(study) as storage:
+    with _study._storage(study) as storage:
         return optuna.load_study(study_name="ccml", storage=storage).trials
 
 
@@ -92,7 +92,7 @@ def test_held_out_rows_are_never_seen(search, study, tmp_path):
     held_out = held_out_of(ROWS, OPTIONS.seed)
     assert held_out.sum() == pytest.approx(0.2 * len(Y), abs=3)
     poisoned = replace(ROWS, X=np.where(held_out[:, None], np.inf, X))
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(ValueError, match="infinite value"):
         make(poisoned, OPTIONS)
     other = tmp_path / "poisoned.db"
     search(study)
@@ -353,6 +353,7 @@ def test_a_search_is_silent_and_leaves_optuna_as_it_was(search, study, capfd):
 
 def test_without_optuna_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    monkeypatch.delitem(sys.modules, "ccml.tuning")
+    for module in ("ccml._study", "ccml.tuning"):
+        monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ImportError, match=r"pip install 'ccml\[tune\]'"):
         import_module("ccml.tuning")
