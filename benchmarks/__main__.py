@@ -22,6 +22,7 @@ from benchmarks import (
     search,
     speed,
     survivors,
+    torchrun,
 )
 
 BENCHMARKS = {
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "norb": norb.run,
     "commands": commands.run,
     "memory": memory.run,
+    "torchrun": torchrun.run,
     "defaults": defaults.run,
     "choose": choose.run,
 }
