@@ -1,6 +1,7 @@
 """Processes that train together, each with a share of the rows; torch.distributed connects them."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -242,7 +243,8 @@ def _or_gone() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
+        # gloo begins with a place in its source, and ends with advice.
+        reason = re.sub(r"^\[[^]]*\] ", "", str(error)).partition("\n")[0].partition(". ")[0]
         raise RuntimeError(
             f"Another process of this training has gone away ({reason}). Start all of them again; "
             "with checkpoint=... a run goes on from where it was saved last."
