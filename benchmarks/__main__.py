@@ -18,6 +18,7 @@ from benchmarks import (
     search,
     speed,
     survivors,
+    torchrun,
 )
 
 BENCHMARKS = {
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "norb": norb.run,
     "commands": commands.run,
     "memory": memory.run,
+    "torchrun": torchrun.run,
     "defaults": defaults.run,
 }
 

@@ -25,6 +25,7 @@ GUIDE = [
 NOT_RUN = {
     "make": "makes an environment, and runs these tests; .ci/run does both",
     "pip": "would change the environment that the tests run in; .ci/run installs by make",
+    "torchrun": "starts processes; tests/training/test_ranks.py does",
 }
 
 

@@ -17,6 +17,7 @@ from ccml import CCML, CCKNNClassifier
 from ccml.datasets import make_sandwich
 from ccml.evaluation import ccknn_error, knn_error
 from ccml.learners._initialization import INITS, column_scale
+from ccml.training import Rows
 
 
 def quick(**parameters):
@@ -62,10 +63,10 @@ def test_column_scale_tells_units_from_information():
     signal_ = np.column_stack([y + 0.2 * rng.normal(size=300), rng.normal(size=300)])
     other_units = signal_ * [0.001, 1000]  # the noise is in a small unit
     np.testing.assert_allclose(
-        column_scale(other_units, y, 5, rng) * other_units.std(axis=0), 1, rtol=1e-6
+        column_scale(Rows(other_units, y), 5, rng) * other_units.std(axis=0), 1, rtol=1e-6
     )
     faint_noise = signal_ * [1, 0.01]  # already said to matter little
-    scale = column_scale(faint_noise, y, 5, rng)
+    scale = column_scale(Rows(faint_noise, y), 5, rng)
     assert scale[0] == scale[1]
 
 
@@ -75,7 +76,7 @@ def test_the_best_start_has_the_lower_leave_one_out_error(striped, squared):
     if squared:  # loud columns tell apart classes with equal means
         X = np.column_stack([np.where(y == 1, 30, 3)[:, None] * X[:, 2:5], X[:, :2]])
     X = X - X.mean(axis=0)
-    starts = {name: INITS[name](X, y, 3, np.random.default_rng(0)) for name in INITS}
+    starts = {name: INITS[name](Rows(X, y), 3, np.random.default_rng(0)) for name in INITS}
     errors = {name: ccknn_error(X @ starts[name].T, y) for name in ("lda", "pca", "best")}
     assert errors["lda"] != errors["pca"]
     assert errors["best"] == min(errors.values())
@@ -86,7 +87,7 @@ def test_initial_directions(striped, init):
     """PCA: uncorrelated, of falling variance. LDA: the first two tell three classes apart."""
     X, y = striped
     X = X - X.mean(axis=0)
-    components = INITS[init](X, y, 8, np.random.default_rng(0))
+    components = INITS[init](Rows(X, y), 8, np.random.default_rng(0))
     covariance = np.cov(X @ components.T, rowvar=False)
     np.testing.assert_allclose(covariance - np.diag(np.diag(covariance)), 0, atol=1e-8)
     assert (np.diff(np.diag(covariance)) <= 1e-8).all()
@@ -104,7 +105,7 @@ def test_initial_directions_of_very_wide_data(init, n_rows):
     X = 0.1 * rng.normal(size=(n_rows, 2100))
     X[:, :3] += 3 * np.eye(3)[y]
     X -= X.mean(axis=0)
-    components = INITS[init](X, y, 40, rng)
+    components = INITS[init](Rows(X, y), 40, rng)
     assert components.shape == (40, 2100)
     assert np.isfinite(components).all()
     assert (np.linalg.norm(components, axis=1) > 0).all()

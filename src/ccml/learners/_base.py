@@ -11,11 +11,18 @@ from torch import Tensor, nn
 
 from ccml._validation import check_count, check_option
 from ccml.embeddings import Embedding, Linear
-from ccml.learners._initialization import INITS, SCALE_NEIGHBORS, column_scale, neighbour_scale
+from ccml.learners._initialization import (
+    INITS,
+    SCALE_NEIGHBORS,
+    column_deviation,
+    column_mean,
+    column_scale,
+    neighbour_scale,
+)
 from ccml.learners._linear import LinearMetric
 from ccml.learners._trained import TrainedEmbedding
 from ccml.learners._units import Units
-from ccml.training import ScoreRule, ccknn_score
+from ccml.training import Rows, ScoreRule, ccknn_score
 
 _MAX_COMPONENTS = 64  # unless the user asks for more
 _MAX_POOL_ELEMENTS = 2**23  # of the pool's inputs, 32 MB
@@ -105,30 +112,19 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
         return self._way()._check_data(self, X, y, sample_weight)
 
     def _start(
-        self,
-        X: NDArray[Any],
-        classes: NDArray[np.intp],
-        rng: np.random.Generator,
-        *,
-        warm: bool,
-        auto_init: str | None = None,
+        self, rows: Rows, rng: np.random.Generator, *, warm: bool, auto_init: str | None = None
     ) -> tuple[Units, nn.Module]:
         if not self._is_linear():
-            return super()._start(X, classes, rng, warm=warm)
-        centre = X.mean(axis=0, dtype=np.float64)
+            return super()._start(rows, rng, warm=warm)
+        centre = column_mean(rows)
         init = self.init if not _is_auto(self.init) else auto_init or self._auto_init
         warm = warm and hasattr(self, "components_")
-        X = X - centre  # and no longer the copy of the rows to train on
-        scale, matrix = self._start_linear(X, classes, rng, init, warm)
+        rows = rows._replace(X=rows.X - centre)  # and no longer the copy of the rows to train on
+        scale, matrix = self._start_linear(rows, rng, init, warm)
         return Units(centre, scale), Linear(matrix)
 
     def _start_linear(
-        self,
-        X: NDArray[np.float64],
-        classes: NDArray[np.intp],
-        rng: np.random.Generator,
-        init: str | ArrayLike,
-        warm: bool,
+        self, rows: Rows, rng: np.random.Generator, init: str | ArrayLike, warm: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Scale of the columns of centred rows, and the matrix to start from in scaled columns.
 
@@ -136,22 +132,21 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
         order 1, so the learning rate means the same whatever the units of X. A ``warm``
         start is what was fitted before, as it is. The rows are scaled in place.
         """
-        scale = column_scale(X, classes, SCALE_NEIGHBORS, rng)
+        scale = column_scale(rows, SCALE_NEIGHBORS, rng)
+        X = rows.X
         X *= scale
         if warm:
             start = self._given_components("warm_start", self.components_) / scale
         else:
             if isinstance(init, str):
                 n_components = self.n_components or min(X.shape[1], _MAX_COMPONENTS)
-                start = INITS[init](X, classes, n_components, rng)
-                varies = X.std(axis=0) > 0
+                start = INITS[init](rows, n_components, rng)
+                varies = column_deviation(rows) > 0
                 if varies.any():
                     start[:, ~varies] = 0  # nothing is known of a constant column
             else:
                 start = self._given_components("init", init) / scale
-            start *= neighbour_scale(
-                lambda sample: sample @ start.T, X, classes, SCALE_NEIGHBORS, rng
-            )
+            start *= neighbour_scale(lambda sample: sample @ start.T, rows, SCALE_NEIGHBORS, rng)
         typical = np.sqrt(np.mean(start**2)) or 1
         return scale * typical, start / typical
 

@@ -13,7 +13,7 @@ from ccml._validation import check_option
 from ccml.embeddings import Conv
 from ccml.learners._base import MetricLearner
 from ccml.learners._partial_fit import PartialFit
-from ccml.training import Rows
+from ccml.training import Rows, share_queries
 
 _OBJECTIVES = {"local": objectives.local, "per-class": objectives.per_class}
 
@@ -125,7 +125,10 @@ class CCML(PartialFit, MetricLearner):
     def _objective(
         self, embedding: nn.Module, training: Rows, rng: np.random.Generator
     ) -> Callable[..., Tensor]:
-        return partial(_OBJECTIVES[self.objective], n_neighbors=self.n_neighbors, loss=self.loss)
+        function = _OBJECTIVES[self.objective]
+        return share_queries(
+            partial(function, n_neighbors=self.n_neighbors, loss=self.loss), training.share
+        )
 
 
 def ConvCCML(  # noqa: N802, it stands for a class

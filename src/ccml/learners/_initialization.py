@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ccml.neighbors import ClassIndex
+from ccml.training import Rows
 
 Matrix = NDArray[np.float64]
 Classes = NDArray[np.intp]
-Init = Callable[[Matrix, Classes, int, np.random.Generator], Matrix]
+Init = Callable[[Rows, int, np.random.Generator], Matrix]  # from centred rows
 
 SCALE_NEIGHBORS = 5  # fixed, so that the start doesn't depend on the objective's parameters
 _SAMPLE = 2000  # rows that a question of scale is decided on
@@ -19,19 +20,38 @@ _MAX_COVARIANCE = 2000  # columns; wider data is first reduced to as many princi
 _SHRINKAGE = 1e-3  # of the within-class covariance towards a multiple of the identity
 
 
-def column_scale(X: Matrix, y: Classes, k: int, rng: np.random.Generator) -> Matrix:
+def column_scale(rows: Rows, k: int, rng: np.random.Generator) -> Matrix:
     """Find what to multiply the columns by: one number for all of them, or one for each.
 
     Columns in one unit (pixels, principal components) are better left as they are; columns in
     different units have to be standardised. Which it is shows in the leave-one-out CCKNN error.
     """
-    deviation = X.std(axis=0)
+    deviation = column_deviation(rows)
     standardise = 1 / np.where(deviation > 0, deviation, 1)
     together = np.full_like(standardise, 1 / (np.sqrt(np.mean(deviation**2)) or 1))
-    sample = rng.permutation(len(X))[:_SAMPLE]
+    sample, y = _sample(rows, rng)
     scales = (together, standardise)
-    errors = [_leave_one_out_error(X[sample] * scale, y[sample], k) for scale in scales]
+    errors = [_leave_one_out_error(sample * scale, y, k) for scale in scales]
     return scales[int(np.argmin(errors))]
+
+
+def column_mean(rows: Rows) -> Matrix:
+    """Find the mean of every column, over the rows of all processes."""
+    return rows.total(rows.X.sum(axis=0, dtype=np.float64)) / len(rows.y)
+
+
+def column_deviation(rows: Rows) -> Matrix:
+    """Find the standard deviation of every column, over the rows of all processes."""
+    centre = rows.total(rows.X.sum(axis=0)) / len(rows.y)
+    squares = rows.X - centre
+    squares *= squares
+    return np.sqrt(rows.total(squares.sum(axis=0)) / len(rows.y))
+
+
+def _sample(rows: Rows, rng: np.random.Generator, size: int = _SAMPLE) -> tuple[Matrix, Classes]:
+    """Draw rows and their classes, the same in all processes."""
+    some = rows.take(rng.permutation(len(rows.y))[:size])
+    return some.whole(some.X), some.y
 
 
 def _leave_one_out_error(X: Matrix, y: Classes, k: int) -> float:
@@ -40,18 +60,14 @@ def _leave_one_out_error(X: Matrix, y: Classes, k: int) -> float:
 
 
 def neighbour_scale(
-    embed: Callable[[NDArray[Any]], NDArray[Any]],
-    X: NDArray[Any],
-    y: Classes,
-    k: int,
-    rng: np.random.Generator,
+    embed: Callable[[NDArray[Any]], NDArray[Any]], rows: Rows, k: int, rng: np.random.Generator
 ) -> float:
     """Factor that makes the median distance to the k nearest of one's own class about 1."""
-    sample = rng.permutation(len(X))[:_SAMPLE]
-    embedded = embed(X[sample])
-    index = ClassIndex(embedded, y[sample])
+    sample = rows.take(rng.permutation(len(rows.y))[:_SAMPLE])
+    embedded = sample.whole(embed(sample.X))
+    index = ClassIndex(embedded, sample.y)
     distances = index.class_distances(embedded, k, exclude_self=True)
-    own = distances[y[sample][:, None] == index.classes]
+    own = distances[sample.y[:, None] == index.classes]
     own = own[np.isfinite(own)]
     for typical in (np.median(own), np.mean(own)) if len(own) else ():
         if typical > 0:
@@ -59,48 +75,48 @@ def neighbour_scale(
     return 1.0
 
 
-def _pca(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
+def _pca(rows: Rows, n_components: int, rng: np.random.Generator) -> Matrix:
     """Directions of the largest variance."""
-    return leading_directions(_covariance(X), n_components).T
+    return leading_directions(_covariance(rows), n_components).T
 
 
-def _lda(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
+def _lda(rows: Rows, n_components: int, rng: np.random.Generator) -> Matrix:
     """Directions of the largest variance once the classes are spheres.
 
     The first C - 1 are Fisher's discriminants; others follow where more are asked for.
     """
-    members = sparse.csr_array((np.ones(len(y)), (y, np.arange(len(y)))))  # (C, n)
-    means = (members @ X) / members.sum(axis=1)[:, None]
-    residuals = X - means[y]
-    within = _covariance(residuals)
+    X, y, counts = rows.X, rows.own_y, np.bincount(rows.y)
+    members = sparse.csr_array((np.ones(len(y)), (y, np.arange(len(y)))), (len(counts), len(y)))
+    means = rows.total(members @ X) / counts[:, None]
+    within = _covariance(rows._replace(X=X - means[y]))
     within += _SHRINKAGE * (np.trace(within) / len(within) or 1) * np.eye(len(within))
     variances, axes = np.linalg.eigh(within)
     whitening = axes / np.sqrt(variances)
-    total = whitening.T @ _covariance(X) @ whitening
+    total = whitening.T @ _covariance(rows) @ whitening
     return (whitening @ leading_directions(total, n_components)).T
 
 
-def _best(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
+def _best(rows: Rows, n_components: int, rng: np.random.Generator) -> Matrix:
     """LDA or PCA, whichever has the lower leave-one-out CCKNN error."""
-    sample = rng.permutation(len(X))[:_SAMPLE]
-    starts = [init(X, y, n_components, rng) for init in (_lda, _pca)]
-    errors = [_leave_one_out_error(X[sample] @ start.T, y[sample], 5) for start in starts]
+    sample, y = _sample(rows, rng)
+    starts = [init(rows, n_components, rng) for init in (_lda, _pca)]
+    errors = [_leave_one_out_error(sample @ start.T, y, 5) for start in starts]
     return starts[int(np.argmin(errors))]
 
 
-def _random(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
+def _random(rows: Rows, n_components: int, rng: np.random.Generator) -> Matrix:
     """Independent Gaussian entries."""
-    return rng.normal(size=(n_components, X.shape[1]))
+    return rng.normal(size=(n_components, rows.X.shape[1]))
 
 
-def _identity(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
+def _identity(rows: Rows, n_components: int, rng: np.random.Generator) -> Matrix:
     """Take the first columns as they are."""
-    return np.eye(n_components, X.shape[1])
+    return np.eye(n_components, rows.X.shape[1])
 
 
-def _covariance(X: Matrix) -> Matrix:
+def _covariance(rows: Rows) -> Matrix:
     """Of columns that have mean zero."""
-    return X.T @ X / len(X)
+    return rows.total(rows.X.T @ rows.X) / len(rows.y)
 
 
 def leading_directions(covariance: Matrix, n_directions: int) -> Matrix:
@@ -113,19 +129,20 @@ def leading_directions(covariance: Matrix, n_directions: int) -> Matrix:
 def _in_principal_subspace(init: Init) -> Init:
     """Let ``init`` work in fewer columns where there are many more than can have a covariance."""
 
-    def reduced(X: Matrix, y: Classes, n_components: int, rng: np.random.Generator) -> Matrix:
-        if X.shape[1] <= _MAX_COVARIANCE:
-            return init(X, y, n_components, rng)
-        sample = X[rng.permutation(len(X))[:_MAX_COVARIANCE]]
+    def reduced(rows: Rows, n_components: int, rng: np.random.Generator) -> Matrix:
+        n_features = rows.X.shape[1]
+        if n_features <= _MAX_COVARIANCE:
+            return init(rows, n_components, rng)
+        sample, _ = _sample(rows, rng, _MAX_COVARIANCE)
         variances, rotation = np.linalg.eigh(sample @ sample.T)  # as many as rows, not columns
         kept = variances > 1e-10 * variances[-1]
         if not kept.any():  # all rows are the same
-            return _random(X, y, n_components, rng)
+            return _random(rows, n_components, rng)
         axes = (sample.T @ rotation[:, kept]) / np.sqrt(variances[kept])  # (n_features, n_axes)
         n_found = min(n_components, axes.shape[1])
-        found = init(X @ axes, y, n_found, rng) @ axes.T
+        found = init(rows._replace(X=rows.X @ axes), n_found, rng) @ axes.T
         # Beyond the rank of the data every direction is as good as another.
-        others = rng.normal(size=(n_components - n_found, X.shape[1])) / np.sqrt(X.shape[1])
+        others = rng.normal(size=(n_components - n_found, n_features)) / np.sqrt(n_features)
         return np.vstack([found, np.linalg.norm(found[-1]) * others])
 
     return reduced

@@ -14,10 +14,10 @@ from sklearn.utils.validation import validate_data
 
 from ccml._validation import check_count, check_number, check_option
 from ccml.learners._bregman import Constraints, project
-from ccml.learners._checks import check_callbacks
+from ccml.learners._checks import check_callbacks, check_classes
 from ccml.learners._initialization import column_scale, leading_directions
 from ccml.learners._linear import LinearMetric
-from ccml.training import Callback, progress_bar
+from ccml.training import Callback, Rows, progress_bar, refuse_several
 
 _PRIORS = ("auto", "identity", "covariance")
 _NEAR, _FAR = 5, 95  # percentiles of all distances that a pair is to be below or above
@@ -135,6 +135,7 @@ class ITML(LinearMetric):
         """
         self._check_parameters()
         X, y, weight = self._check_data(X, y, sample_weight)
+        check_classes(self, y)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         classes = np.unique(y, return_inverse=True)[1]
         n_constraints = self.n_constraints
@@ -242,7 +243,7 @@ class ITML(LinearMetric):
         if isinstance(self.prior, str):
             centred = X - X.mean(axis=0, dtype=np.float64)
             if self.prior == "auto" and classes is not None:
-                return np.diag(column_scale(centred, classes, _SCALE_NEIGHBORS, rng))
+                return np.diag(column_scale(Rows(centred, classes), _SCALE_NEIGHBORS, rng))
             if self.prior != "covariance":
                 return np.eye(n_features)
             covariance = centred.T @ centred / len(X)
@@ -264,6 +265,7 @@ class ITML(LinearMetric):
         )
 
     def _check_parameters(self) -> None:
+        refuse_several("ITML")
         if isinstance(self.prior, str):
             check_option("ITML", "prior", self.prior, _PRIORS)
         if self.n_components is not None:

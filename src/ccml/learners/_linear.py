@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ccml.learners._checks import check_classes, check_labelled
+from ccml.learners._checks import check_labelled
 from ccml.learners._transformer import SupervisedTransformer
 
 
@@ -41,7 +41,6 @@ class LinearMetric(SupervisedTransformer):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
         X, y, weight = check_labelled(self, X, y, sample_weight)
-        check_classes(self, y)
         self._check_width(X)
         return X, y, weight
 

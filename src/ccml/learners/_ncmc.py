@@ -12,7 +12,7 @@ from ccml import objectives
 from ccml._validation import check_count, check_option
 from ccml.centroids import class_centroids
 from ccml.learners._base import MetricLearner
-from ccml.training import Rows
+from ccml.training import Rows, refuse_several
 
 
 @dataclass(eq=False, repr=False)
@@ -66,6 +66,7 @@ class NCMC(MetricLearner):
     _pool_rows: ClassVar = 2000  # a point is compared with centroids, not with rows
 
     def _check_parameters(self) -> None:
+        refuse_several("NCMC")  # its centroids are found in one
         super()._check_parameters()
         check_option("NCMC", "embedding", self.embedding, ["linear"])  # of means of the inputs
         check_count("NCMC", "n_centroids", self.n_centroids)

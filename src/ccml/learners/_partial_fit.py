@@ -15,7 +15,7 @@ from ccml.embeddings import Linear
 from ccml.learners._base import MetricLearner
 from ccml.learners._checks import check_classes, check_labelled
 from ccml.learners._units import Units, as_floats
-from ccml.training import OnlineTraining, Rows
+from ccml.training import OnlineTraining, Rows, refuse_several
 
 _MEMORY_ROWS, _MEMORY_ELEMENTS = 10_000, 2**25
 _LARGE = 10**6  # rows of a stream, as far as is known: its steps take the largest batches
@@ -54,6 +54,7 @@ class PartialFit(MetricLearner):
         -------
         self
         """
+        refuse_several(f"{type(self).__name__}.partial_fit")
         self._check_parameters()
         stream = getattr(self, "stream_", {})
         X, y = self._check_chunk(X, y, stream)
@@ -117,7 +118,7 @@ class PartialFit(MetricLearner):
         self, X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generator
     ) -> tuple[Units, nn.Module]:
         # A chunk is too small for LDA: on MNIST it cost more than a percent at the end of a pass.
-        return self._start(X, classes, rng, warm=self._is_fitted(), auto_init="pca")
+        return self._start(Rows(X, classes), rng, warm=self._is_fitted(), auto_init="pca")
 
     def _labels(
         self, stream: dict[str, NDArray[Any]], y: NDArray[Any], classes: ArrayLike | None

@@ -1,6 +1,5 @@
 """What is learned by gradient descent: check, encode, hold out, start, train, publish."""
 
-import hashlib
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -26,17 +25,20 @@ from ccml.learners._checks import (
     check_labelled,
 )
 from ccml.learners._initialization import SCALE_NEIGHBORS, neighbour_scale
+from ccml.learners._shares import Labelled, digest_of, read_shares
 from ccml.learners._transformer import SupervisedTransformer
 from ccml.learners._units import AS_THEY_ARE, Units, as_floats
 from ccml.training import (
     Callback,
     Checkpoint,
+    Ranks,
     Rows,
     ScoreRule,
     TrainingOptions,
     TrainingResult,
     embed,
     hold_out,
+    joined,
     seeded_torch,
     train,
 )
@@ -138,33 +140,45 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
         self
         """
         self._check_parameters()
-        X, y, weight = self._check_data(X, y, sample_weight)
-        seed = check_random_state(self.random_state).randint(2**31)
-        rng = np.random.default_rng(seed)
-        labels, classes = np.unique(y, return_inverse=True)
-        kept, held_out = self._split(classes, rng)
-        units, embedding = self._start(X[kept], classes[kept], rng, warm=self._starts_warm())
-        training, validation = (
-            Rows(units(X[rows]), classes[rows], _weights_of(weight, rows))
-            for rows in (kept, held_out)
-        )
-        objective = self._objective(embedding, training, rng)
-        options = self._training_options(
-            len(kept), X.shape[1:], self._checkpoint((X, classes, weight), seed, embedding)
-        )
-        result = train(
-            embedding,
-            objective,
-            training,
-            validation if len(held_out) else None,
-            self._score(embedding, objective),
-            options,
-            rng,
-        )
-        self._publish_map(units, embedding, X)
-        self._publish_objective(objective, labels)
-        self._publish_history(result, options.learning_rate)
+        with joined(self.device) as ranks:
+            data = self._read(ranks, X, y, sample_weight)
+            rows = data.rows
+            seed = ranks.first(check_random_state(self.random_state).randint(2**31))
+            rng = np.random.default_rng(seed)
+            kept, held_out = self._split(rows.y, rng)
+            with ranks.together():
+                units, embedding = self._start(rows.take(kept), rng, warm=self._starts_warm())
+            units = _agree_on_start(ranks, units, embedding, rng)
+            training, validation = (
+                _in_units(rows.take(places), units) for places in (kept, held_out)
+            )
+            objective = self._objective(embedding, training, rng)
+            options = self._training_options(
+                len(kept), rows.X.shape[1:], self._checkpoint(data, seed, embedding)
+            )
+            result = train(
+                embedding,
+                objective,
+                training,
+                validation if len(held_out) else None,
+                self._score(embedding, objective),
+                options,
+                rng,
+            )
+        self._publish_map(units, embedding, rows.X)
+        self._publish_objective(objective, data.labels)
+        self._publish_history(result, options.learning_rate, reports=ranks.is_first)
         return self
+
+    def _read(
+        self, ranks: Ranks, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> Labelled:
+        """Check what this process has, and put it together with what the others have."""
+        with ranks.together():
+            X, y, weight = self._check_data(X, y, sample_weight)
+        data = read_shares(type(self).__name__, ranks, X, y, weight)
+        check_classes(self, data.labels[data.rows.y])
+        return data
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Map rows into the learned space, where Euclidean distance is the learned one.
@@ -215,7 +229,6 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
         X, y, weight = check_labelled(self, X, y, sample_weight, images=self._takes_images())
-        check_classes(self, y)
         return as_floats(X), y, weight
 
     def _check_inputs(self, X: ArrayLike) -> NDArray[Any]:
@@ -248,17 +261,18 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
         return hold_out(classes, n_rows, rng)
 
     def _start(
-        self, X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generator, *, warm: bool
+        self, rows: Rows, rng: np.random.Generator, *, warm: bool
     ) -> tuple[Units, nn.Module]:
         """Units of the columns, and the module to start from: neighbours are about 1 apart."""
         if warm and hasattr(self, "weights_"):
-            self._check_input_shape(X)
+            self._check_input_shape(rows.X)
             return self._fitted_units(), self._fitted_module()
         spec = self._module()
-        units = Units.of(X, classes, rng) if isinstance(spec, MLP) else AS_THEY_ARE
+        units = Units.of(rows, rng) if isinstance(spec, MLP) else AS_THEY_ARE
         with seeded_torch(rng, self.device):
-            net = build(spec, X.shape[1:], self.n_components, self.device)
+            net = build(spec, rows.X.shape[1:], self.n_components, self.device)
             module = Scaled(net).to(self.device)
+        rows.ranks.copy_first(module)
 
         def embedded(sample: NDArray[Any]) -> NDArray[np.float32]:
             Z = embed(module, units(sample), self.device)
@@ -266,7 +280,7 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
                 raise ValueError(f"The embedding maps rows of X to NaN or infinity: {spec!r}.")
             return Z
 
-        factor = neighbour_scale(embedded, X, classes, SCALE_NEIGHBORS, rng)
+        factor = neighbour_scale(embedded, rows, SCALE_NEIGHBORS, rng)
         module.factor.fill_(factor)
         return units, module
 
@@ -309,13 +323,11 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
     def _auto_learning_rate(self) -> float:
         return 0.003
 
-    def _checkpoint(
-        self, data: tuple[NDArray[Any] | None, ...], seed: int, embedding: nn.Module
-    ) -> Checkpoint | None:
+    def _checkpoint(self, data: Labelled, seed: int, embedding: nn.Module) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         parameters = {
-            name: _digest(value) if isinstance(value, np.ndarray) else repr(value)
+            name: digest_of(value) if isinstance(value, np.ndarray) else repr(value)
             for name, value in self.get_params(deep=False).items()
             if name not in _NOT_OF_THE_RUN and not callable(value)
         }
@@ -325,7 +337,7 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
             "seed of random_state": str(seed),
             "network": repr(embedding),
             "shapes of the weights": str(weights),
-            "data": _digest(*data),
+            "data": data.digest or digest_of(*data.rows[:3]),
         }
         return Checkpoint(self.checkpoint, self.checkpoint_seconds, identity)
 
@@ -339,10 +351,12 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
     def _publish_objective(self, objective: Callable[..., Tensor], labels: NDArray[Any]) -> None:
         """Keep what else was learned."""
 
-    def _publish_history(self, result: TrainingResult, learning_rate: float) -> None:
+    def _publish_history(
+        self, result: TrainingResult, learning_rate: float, *, reports: bool
+    ) -> None:
         self.history_ = {"loss": result.loss, "validation_error": result.validation_error}
         self.n_iter_ = len(result.loss)
-        if result.ended != "converged":
+        if result.ended != "converged" and reports:
             message = _ENDINGS[result.ended].format(
                 name=type(self).__name__,
                 n_iter=self.n_iter_,
@@ -369,14 +383,17 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
         return module.to(self.device)
 
 
-def _digest(*arrays: NDArray[Any] | None) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(b"" if array is None else np.ascontiguousarray(array).data)
-    return f"{digest.hexdigest()[:12]} (SHA-256)"
+def _in_units(rows: Rows, units: Units) -> Rows:
+    weight = rows.weight
+    if weight is not None:
+        weight = weight / weight.mean() if len(weight) else None
+    return Rows(units(rows.X), rows.y, weight, rows.share)
 
 
-def _weights_of(weight: NDArray[np.float32] | None, rows: NDArray[np.intp]) -> Any:
-    if weight is None or len(rows) == 0:
-        return None
-    return weight[rows] / weight[rows].mean()
+def _agree_on_start(
+    ranks: Ranks, units: Units, embedding: nn.Module, rng: np.random.Generator
+) -> Units:
+    """Start all processes from what the first has found, however the others rounded."""
+    ranks.copy_first(embedding)
+    units, rng.bit_generator.state = ranks.first((units, rng.bit_generator.state))
+    return units

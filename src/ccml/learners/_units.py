@@ -1,11 +1,13 @@
 """The units in which rows are given to torch."""
 
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccml.learners._initialization import SCALE_NEIGHBORS, column_scale
+from ccml.learners._initialization import SCALE_NEIGHBORS, column_mean, column_scale
+from ccml.training import Rows
 
 
 class Units(NamedTuple):
@@ -15,12 +17,13 @@ class Units(NamedTuple):
     scale: NDArray[np.float64]
 
     @classmethod
-    def of(cls, X: NDArray[Any], classes: NDArray[np.intp], rng: np.random.Generator) -> Self:
+    def of(cls, rows: Rows, rng: np.random.Generator) -> Self:
         """Centre the columns and give them one scale or each its own, whichever is better."""
-        rows = X.reshape(len(X), -1)
-        centre = rows.mean(axis=0, dtype=np.float64)
-        scale = column_scale(rows - centre, classes, SCALE_NEIGHBORS, rng)
-        return cls(centre.reshape(X.shape[1:]), scale.reshape(X.shape[1:]))
+        shape = rows.X.shape[1:]
+        rows = rows._replace(X=rows.X.reshape(-1, prod(shape)))
+        centre = column_mean(rows)
+        scale = column_scale(rows._replace(X=rows.X - centre), SCALE_NEIGHBORS, rng)
+        return cls(centre.reshape(shape), scale.reshape(shape))
 
     def __call__(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Bring rows into these units."""

@@ -82,6 +82,8 @@ class _Run:
     ) -> None:
         self.steps = Steps(embedding, objective, options, rng)
         self.training, self.validation = training, validation
+        self.ranks = training.ranks
+        self.checkpoint = options.checkpoint if self.ranks.is_first else None
         self.rule = score
         self.options = options
         self.rng = rng
@@ -107,8 +109,8 @@ class _Run:
         self._resume()
         ended: Ending = "max_epochs"
         with ExitStack() as stack:
-            callbacks = list(options.callbacks)
-            if options.verbose:
+            callbacks = list(options.callbacks) if self.ranks.is_first else []
+            if options.verbose and self.ranks.is_first:
                 bar = progress_bar(options.max_epochs, options.title)
                 callbacks.append(stack.enter_context(bar))
             try:
@@ -142,13 +144,15 @@ class _Run:
         self.steps_done, self.total = 0, 0.0
         if not (np.isfinite(loss) and self.steps.is_finite()):
             return False
+        self.ranks.average_buffers(self.steps.model)
         score = (0.0, loss) if self.validation is None else self._score(self.validation)
         rate_was_cut = self.plateau.update(score, self.steps.weights())
         self.losses.append(loss)
         if self.validation is not None:
             self.errors.append(score[0])
-        for callback in callbacks:
-            callback(len(self.losses), loss, None if self.validation is None else score[0])
+        with self.ranks.together():
+            for callback in callbacks:
+                callback(len(self.losses), loss, None if self.validation is None else score[0])
         if rate_was_cut:
             self.steps.restore(self.plateau.best_weights)
         return True
@@ -172,10 +176,11 @@ class _Run:
                     yield pool, batch
 
     def _score(self, validation: Rows) -> tuple[float, float]:
-        return self.rule(self.steps.embed, self.training, validation)
+        score = self.rule(self.steps.embed, self.training, validation)
+        return self.ranks.first(score)  # so that all stop together, whatever they rounded
 
     def _save_in_time(self) -> None:
-        checkpoint = self.options.checkpoint
+        checkpoint = self.checkpoint
         if checkpoint and time.monotonic() - self.saved_at >= checkpoint.seconds:
             self._save_or_warn()
 
@@ -188,9 +193,9 @@ class _Run:
 
     def _save(self) -> None:
         # Weights may have become infinite in the last step; keep what was saved before it.
-        if self.options.checkpoint is None or not self.steps.is_finite():
+        if self.checkpoint is None or not self.steps.is_finite():
             return
-        self.options.checkpoint.save(
+        self.checkpoint.save(
             {
                 "steps": self.steps.state(),
                 "plateau": vars(self.plateau),
@@ -206,9 +211,14 @@ class _Run:
         self.saved_at = time.monotonic()
 
     def _resume(self) -> None:
-        saved = self.options.checkpoint.load() if self.options.checkpoint else None
+        saved = None
+        with self.ranks.together():
+            if self.checkpoint is not None:
+                saved = self.checkpoint.load()
+                if saved is None:
+                    self._save()  # so that what can't be written is known at once
+        saved = self.ranks.first(saved)
         if saved is None:
-            self._save()  # so that what can't be written is known at once
             return
         self.steps.load_state(saved["steps"])
         vars(self.plateau).update(saved["plateau"])

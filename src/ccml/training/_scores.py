@@ -10,7 +10,7 @@ from ccml.neighbors import ClassIndex
 from ccml.training._rows import Rows
 from ccml.training._schedule import Score
 
-Embed = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+Embed = Callable[[Rows], NDArray[np.float32]]
 ScoreRule = Callable[[Embed, Rows, Rows], Score]
 
 
@@ -23,8 +23,8 @@ def ccknn_score(n_neighbors: int, max_rows: int | None = None) -> ScoreRule:
     def score(embed: Embed, training: Rows, validation: Rows) -> Score:
         # The rows held back for training come class by class, so this takes its share of each.
         some = slice(None, None, -(-len(training.y) // (max_rows or len(training.y))))
-        index = ClassIndex(embed(training.X[some]), training.y[some])
-        distances = index.class_distances(embed(validation.X), n_neighbors)
+        index = ClassIndex(embed(training.take(some)), training.y[some])
+        distances = index.class_distances(embed(validation), n_neighbors)
         weights = np.exp(distances.min(axis=1, keepdims=True) - distances)  # (n, C)
         return _score_of(weights / weights.sum(axis=1)[:, None], index.classes, validation)
 
@@ -35,7 +35,7 @@ def softmax_score(probabilities: Callable[[NDArray[np.float32]], NDArray[Any]]) 
     """Error of the likeliest class, and the probability of all the others."""
 
     def score(embed: Embed, training: Rows, validation: Rows) -> Score:
-        p = probabilities(embed(validation.X))
+        p = probabilities(embed(validation))
         return _score_of(p, np.arange(p.shape[1]), validation)
 
     return score

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ccml.embeddings import in_use
 from ccml.objectives import Pool
 from ccml.training._options import TrainingOptions
+from ccml.training._ranks import Ranks, Share
 from ccml.training._rows import Rows
 
 _WARM_UP_STEPS = 20
@@ -25,6 +26,7 @@ class TorchRows(NamedTuple):
     X: Tensor
     y: Tensor
     weight: Tensor | None
+    share: Share | None
 
 
 class Steps:
@@ -54,11 +56,14 @@ class Steps:
         self.parameters = parameters
         self.initial_norm = _squared_norm(self.decayed).item() or 1.0
         self.n_steps = 0
+        self.seed = torch.initial_seed()
 
     def on_device(self, rows: Rows) -> TorchRows:
         """Give torch rows to look for neighbours in."""
-        arrays = (None if a is None else torch.from_numpy(a).to(self.device) for a in rows)
-        return TorchRows(*arrays)  # type: ignore[arg-type]
+        X, y = (torch.from_numpy(array).to(self.device) for array in (rows.X, rows.y))
+        weight = rows.weight
+        weight = None if weight is None else torch.from_numpy(weight).to(self.device)
+        return TorchRows(X, y, weight, rows.share)
 
     def step(self, rows: TorchRows, batch: NDArray[np.intp], rate: float) -> float:
         """Take a step at ``rate`` times the learning rate, with a batch of places in the rows.
@@ -69,11 +74,15 @@ class Steps:
         self.n_steps += 1
         for group in self.optimizer.param_groups:
             group["lr"] = self.options.learning_rate * rate * min(1, self.n_steps / _WARM_UP_STEPS)
+        ranks = Ranks() if rows.share is None else rows.share.ranks
+        ranks.seed_step(self.seed, self.n_steps)
         queries = torch.from_numpy(batch).to(self.device)
         weight = None if rows.weight is None else rows.weight[queries]
         with _multiplied_inputs(self.embedding, self.draw_columns(rows)):
             # The whole pool is embedded with gradients: a neighbour moves as much as its query.
             embedded = self.embedding(rows.X)
+            if rows.share is not None:
+                embedded = rows.share.points(embedded)
             loss = self.objective(
                 embedded[queries],
                 rows.y[queries],
@@ -87,6 +96,7 @@ class Steps:
         self.optimizer.zero_grad(set_to_none=True)
         minimised = loss + cost
         minimised.backward()
+        minimised = ranks.average(self.parameters, minimised)
         self.optimizer.step()
         return minimised.item() * len(batch)
 
@@ -101,9 +111,9 @@ class Steps:
         weight = np.float32((1 - self.options.dropout) ** -0.5)
         return torch.tensor(shown * weight, device=self.device)
 
-    def embed(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def embed(self, rows: Rows) -> NDArray[np.float32]:
         """Map rows without gradients, in blocks."""
-        return embed(self.embedding, X, self.device)
+        return rows.whole(embed(self.embedding, rows.X, self.device))
 
     def weights(self) -> dict[str, Tensor]:
         """Copy the weights."""
