@@ -121,7 +121,8 @@ def _progress(plan: "Plan", jobs: int) -> "Iterator[Progress]":
             for cell, epoch in progress.epochs.items()
         )
         status = f"{len(progress.ended)} of {progress.n_cells} cells, about {_minutes(left)} left"
-        return Group(_finished(progress), status, f"Running: {running}" if running else "")
+        lines = [status, f"Running: {running}" if running else ""]
+        return Group(*lines, _finished(progress)) if progress.ended else Group(*lines)
 
     with Live(get_renderable=drawn, console=errors, refresh_per_second=2, transient=True):
         yield progress
@@ -153,7 +154,8 @@ def _figure(record: "Record") -> str:
     if record.error is None:
         return "-"
     colour = {True: "green", False: "red", None: "default"}[record.at_most_paper]
-    return f"[{colour}]{record.error:.2f}[/] ± {record.spread:.2f}"
+    spread = f" ± {record.spread:.2f}" if len(record.seeds) > 1 else ""
+    return f"[{colour}]{record.error:.2f}[/]{spread}"
 
 
 def _minutes(seconds: float) -> str:
