@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
+from ccml._dask import by_blocks
 from ccml._images import image_of
 from ccml._validation import check_number
 
@@ -64,6 +65,7 @@ class LocalContrastNormalization(OneToOneFeatureMixin, TransformerMixin, BaseEst
         image_of("LocalContrastNormalization", X.shape[1:], self.image_shape)
         return self
 
+    @by_blocks
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Normalise images.
 
@@ -114,6 +116,7 @@ class Flatten(TransformerMixin, BaseEstimator):
         validate_data(self, X, dtype=_DTYPES, allow_nd=True)
         return self
 
+    @by_blocks
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Flatten images; bytes become float32."""
         X = validate_data(self, X, dtype=_DTYPES, allow_nd=True, reset=False)
