@@ -288,7 +288,7 @@ class CCKNNClassifier(IndexClassifier):
     def _partitions(self, X: Any, y: Any, *, reset: bool) -> PartitionedIndex:
         validate_data(self, sample_row(X), dtype=[np.float64, np.float32], reset=reset)
         index = PartitionedIndex(self._lazy_rows(X), y)
-        check_labels(index.classes.repeat(3))  # so many classes of once would look like numbers
+        check_labels(index.classes.repeat(3))  # once each, they would look like measurements
         return index
 
     def _add_partitions(self, X: Any, y: Any, *, first: bool) -> Self:

@@ -177,11 +177,9 @@ class PartitionedIndex:
     def _pass(self, number: int, Q: Any, own: Any, k: int, *, by_class: bool) -> Any:
         """Search all partitions for a block of queries, and merge in a tree."""
         da = dask_array()
-        from dask.graph_manipulation import clone
-
         rows, codes = self.rows, self.codes
         if number:  # load partitions anew: to keep them all meanwhile might take too much memory
-            rows, codes = clone(rows, codes, seed=number)
+            rows, codes = _anew(rows, number), _anew(codes, number)
         lengths = rows.chunks[0]
         begins = da.from_array(np.cumsum([0, *lengths[:-1]]), chunks=1)
         n_ranges = len(self.classes) if by_class else 1
@@ -262,3 +260,21 @@ def _with_lengths(array: Any, lengths: tuple[int, ...]) -> Any:
     """Give an array, whose blocks may be of unknown lengths, those that they have."""
     da = dask_array()
     return da.Array(array.dask, array.name, (lengths, *array.chunks[1:]), meta=array._meta)
+
+
+def _anew(array: Any, number: int) -> Any:
+    """Return an array under other names, so that its blocks are computed once more.
+
+    `dask.graph_manipulation.clone` is meant for it, but (2026.8) it mixes up materialized layers.
+    """
+    from dask._task_spec import convert_legacy_graph
+
+    def renamed(key: Any) -> Any:
+        if isinstance(key, tuple):
+            return (renamed(key[0]), *key[1:])
+        return f"{key}-{number}" if isinstance(key, str) else key
+
+    graph = convert_legacy_graph(dict(array.__dask_graph__()))
+    names = {key: renamed(key) for key in graph}
+    tasks = {names[key]: task.substitute(names, key=names[key]) for key, task in graph.items()}
+    return dask_array().Array(tasks, renamed(array.name), array.chunks, meta=array._meta)
