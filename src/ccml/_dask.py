@@ -91,7 +91,8 @@ def map_rows(model: Any, name: str, X: Any) -> Any:
     # A node of its own is sent to a worker once, and not with every block.
     node = delayed(model, traverse=False)
     if not isinstance(X, da.Array):
-        return X.map_partitions(_apply, node, name, empty, meta=empty, token=name)
+        apply = delayed(_apply)
+        return _stacked([apply(part, node, name, empty) for part in _parts(X)], empty)
     letters = "abcdefghijklmnopqrstuvwxyz"
     axes = letters[: X.ndim]
     added = letters[X.ndim : X.ndim + empty.ndim - 1]
@@ -126,12 +127,37 @@ def as_array(collection: Any) -> Any:
     """Make a dask array of a dataframe or a series; its blocks have lengths that nobody knows."""
     if isinstance(collection, dask_array().Array):
         return collection
-    if not hasattr(collection, "map_partitions") or not hasattr(collection, "_meta"):
+    if not hasattr(collection, "to_delayed") or not hasattr(collection, "_meta"):
         raise TypeError(
             f"Got a dask {type(collection).__name__}; only arrays, dataframes and series can be "
             "read as rows."
         )
-    return collection.map_partitions(np.asarray, meta=np.asarray(collection._meta))
+    from dask.delayed import delayed
+
+    parts = [delayed(np.asarray)(part) for part in _parts(collection)]
+    return _stacked(parts, np.asarray(collection._meta))
+
+
+def _parts(frame: Any) -> list[Any]:
+    """Return the partitions of a dataframe or series, as they are cut.
+
+    Tuned, dask would join some of them, by how many columns are read: more of labels than of rows.
+    """
+    import dask.config
+
+    with dask.config.set({"optimization.tune.active": False}):
+        return list(frame.to_delayed())
+
+
+def _stacked(parts: list[Any], empty: NDArray[Any]) -> Any:
+    """Put parts of unknown lengths under one another.
+
+    `map_partitions` does it too, but dask (2026.8) can't always fuse the graph that it makes.
+    """
+    da = dask_array()
+    shape = (np.nan, *empty.shape[1:])
+    blocks = [da.from_delayed(part, shape, meta=empty) for part in parts]
+    return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
 
 def _apply(block: Any, model: Any, name: str, empty: NDArray[Any]) -> NDArray[Any]:

@@ -126,15 +126,14 @@ def test_dataframes_from_parquet(data, tmp_path):
     """Text labels, columns by their names, partitions that are empty once rows are chosen."""
     X, y, Q, _ = data
     table = pd.DataFrame(X, columns=["u", "v", "w"]).assign(kind=y, part=np.arange(len(X)) // 30)
-    for number in range(3):  # pandas': dask's own writer uses what pandas 3.1 deprecates
-        part = table.iloc[30 * number : 30 * (number + 1)]
-        part.to_parquet(tmp_path / f"{number}.parquet", index=False)
-    rows = dd.read_parquet(tmp_path)
+    dd.from_pandas(table, npartitions=4).to_parquet(tmp_path / "gallery")
+    rows = dd.read_parquet(tmp_path / "gallery")
     rows = rows[rows["part"] != 1]
     kept = table[table["part"] != 1]
     model = CCKNNClassifier(3).fit(kept[["u", "v", "w"]], kept["kind"])
     lazy = CCKNNClassifier(3).fit(rows[["u", "v", "w"]], rows["kind"])
     assert lazy.feature_names_in_.tolist() == ["u", "v", "w"]
+    assert lazy.index_.rows.numblocks[0] == rows.npartitions  # though labels are few columns
     new = pd.DataFrame(Q, columns=["u", "v", "w"])
     queries = dd.from_pandas(new, npartitions=3)
     for name in METHODS:
