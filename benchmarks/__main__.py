@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks import (
     commands,
     conv,
+    dask_gallery,
     defaults,
     growth,
     learners,
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "online": online.run,
     "norb": norb.run,
     "commands": commands.run,
+    "dask": dask_gallery.run,
     "memory": memory.run,
     "torchrun": torchrun.run,
     "defaults": defaults.run,

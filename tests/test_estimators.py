@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import dask.array as da
 import joblib
 import numpy as np
 import pandas as pd
@@ -277,3 +278,18 @@ def test_prediction_checks_its_rows(estimator, blobs):
         output(model, X[:, :1])
     with pytest.raises(ValueError, match="NaN"):
         output(model, np.full((1, 4), np.nan))
+
+
+@every_estimator
+def test_dask_rows_give_the_same(estimator, blobs):
+    """tests/test_dask.py and tests/classifiers/test_dask.py have the rest."""
+    X, y = blobs
+    model = fitted(estimator, X, y)
+    lazy = output(model, da.from_array(X, ((20, 0, len(X) - 20), (1, X.shape[1] - 1))))
+    expected = output(model, X)
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == expected.shape
+    assert lazy.dtype == expected.dtype
+    np.testing.assert_allclose(
+        lazy.compute(scheduler="synchronous"), expected, rtol=1e-5, atol=1e-9
+    )

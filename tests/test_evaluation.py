@@ -1,6 +1,9 @@
 """Error rates and retrieval figures against hand-worked cases and scikit-learn."""
 
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import ndcg_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -135,3 +138,74 @@ def test_invariance(data, name):
 def test_bad_input(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         evaluation.ndcg(*arguments, **options)
+
+
+FIGURES = [evaluation.knn_error, evaluation.ccknn_error, *RETRIEVAL.values()]
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=["knn_error", "ccknn_error", *RETRIEVAL])
+def test_dask_collections_give_the_same_but_lazily(data, figure):
+    X, y, Q, y_query = data
+    X[3] = X[70]
+    y_query[4] = 9  # a class that the gallery doesn't have
+    table, query_table = (
+        dd.from_pandas(pd.DataFrame(rows, columns=list("abc")).assign(label=labels), npartitions=3)
+        for rows, labels in ((X, y), (Q, y_query))
+    )
+    galleries = [
+        (X, y),
+        (da.from_array(X, (25, 2)), y),
+        (da.from_array(X, (25, 2)), da.from_array(y, 30)),
+        (table[list("abc")], table["label"]),
+    ]
+    queries = [
+        (Q, y_query),
+        (da.from_array(Q, (7, 3)), y_query),
+        (da.from_array(Q, (7, 3)), da.from_array(y_query, 9)),
+        (query_table[list("abc")], query_table["label"]),
+    ]
+    expected = figure(X, y, Q, y_query)
+    for gallery in galleries:
+        for asked in queries:
+            if gallery is galleries[0] and asked is queries[0]:
+                continue
+            lazy = figure(*gallery, *asked)
+            assert isinstance(lazy, da.Array)
+            assert lazy.compute(scheduler="synchronous") == pytest.approx(expected)
+    for gallery in galleries[1:]:
+        lazy = figure(*gallery)  # leave-one-out
+        assert lazy.compute(scheduler="synchronous") == pytest.approx(figure(X, y))
+
+
+def test_a_lazy_figure_computes_no_rows(data):
+    X, y, Q, y_query = data
+
+    def fails(block):
+        raise AssertionError("Computed.")
+
+    rows = da.from_array(X, (25, 3)).map_blocks(fails, meta=X[:0])
+    queries = da.from_array(Q, (25, 3)).map_blocks(fails, meta=Q[:0])
+    for figure in FIGURES:
+        for lazy in (figure(rows, y, queries, y_query), figure(X, y, queries, y_query)):
+            with pytest.raises(AssertionError, match="Computed"):
+                lazy.compute(scheduler="synchronous")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.arange(29), r"queries of shape \(30, 3\) and labels of shape \(29,\)"),
+        (da.arange(30, chunks=10)[da.arange(30, chunks=10) > 3], "call to_dask_array"),
+    ],
+)
+def test_lazy_queries_without_their_labels_are_refused(data, labels, message):
+    X, y, Q, _ = data
+    with pytest.raises(ValueError, match=message):
+        evaluation.ccknn_error(X, y, da.from_array(Q, (7, 3)), labels)
+
+
+def test_lazy_labels_of_another_kind_are_refused_when_they_are_met(data):
+    X, y, Q, y_query = data
+    lazy = evaluation.ccknn_error(X, y, da.from_array(Q, (7, 3)), y_query.astype(str))
+    with pytest.raises(ValueError, match="Use one type of label"):
+        lazy.compute(scheduler="synchronous")

@@ -32,7 +32,7 @@ ROWS = [
     {"objectives"},
     {"neighbors", "embeddings", "centroids"},
     {"_images"},
-    {"_validation", "_atomic"},
+    {"_validation", "_atomic", "_dask"},
 ]
 HEIGHT = {name: -row for row, names in enumerate(ROWS) for name in names}
 

@@ -19,6 +19,7 @@ from zipfile import ZIP_STORED, ZipFile
 
 from ccml._atomic import whole_file
 from ccml._validation import one_line, reason
+from ccml.neighbors import PartitionedIndex
 
 FORMAT = 1
 _FIRST_LINE = b"ccml model\n"
@@ -116,6 +117,12 @@ def save(model: Any, path: str | PathLike[str], *, about: Mapping[str, Any] | No
     own, more = _about(model), dict(about or {})
     if clash := own.keys() & more.keys():
         raise ValueError(f"save keeps {min(clash)!r} by itself; call yours otherwise in about=.")
+    for _, step in getattr(model, "steps", [("", model)]):
+        if isinstance(getattr(step, "index_", None), PartitionedIndex):
+            raise ModelFileError(
+                f"The gallery of {type(step).__name__} is a dask collection, which a model file "
+                "can't hold. Save the steps before it, and fit it again where the gallery is."
+            )
     try:
         payload = skops.io.dumps(model)
         skops.io.loads(payload, trusted=skops.io.get_untrusted_types(data=payload))

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
+from ccml._dask import by_blocks
 from ccml._images import image_of
 from ccml._validation import check_number
 
@@ -70,6 +71,7 @@ class LocalContrastNormalization(OneToOneFeatureMixin, TransformerMixin, BaseEst
         self.input_shape_ = X.shape[1:]
         return self
 
+    @by_blocks
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Normalise images.
 
@@ -125,6 +127,7 @@ class Flatten(TransformerMixin, BaseEstimator):
         self.input_shape_ = validate_data(self, X, dtype=_DTYPES, allow_nd=True).shape[1:]
         return self
 
+    @by_blocks
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Flatten images; bytes become float32."""
         X = validate_data(self, X, dtype=_DTYPES, allow_nd=True, reset=False)

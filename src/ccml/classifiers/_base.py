@@ -10,14 +10,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ccml._dask import is_dask, map_rows, refuse_dask
 from ccml._validation import plain_labels
-from ccml.neighbors import ClassIndex
+from ccml.neighbors import ClassIndex, PartitionedIndex
 
 
 class IndexClassifier(ClassifierMixin, BaseEstimator, ABC):
-    """Decides by distances to the rows of ``index_``, a `ClassIndex`."""
+    """Decides by distances to the rows of ``index_``."""
 
-    index_: ClassIndex
+    index_: ClassIndex | PartitionedIndex
     classes_: NDArray[Any]
 
     @abstractmethod
@@ -26,6 +27,8 @@ class IndexClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return probabilities of shape (n_samples, n_classes), in the order of ``classes_``."""
+        if is_dask(X):
+            return self._lazily("predict_proba", X)
         return softmax(self._scores(X), axis=1)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -34,20 +37,31 @@ class IndexClassifier(ClassifierMixin, BaseEstimator, ABC):
         The shape is (n_samples, n_classes), or (n_samples,) for two classes: then it is the
         second's less the first's.
         """
+        if is_dask(X):
+            return self._lazily("decision_function", X)
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def _keep(self, index: ClassIndex) -> None:
+    def _lazily(self, name: str, X: Any) -> Any:
+        """Apply a method to a dask collection, when it is computed."""
+        return map_rows(self, name, X)
+
+    def _keep(self, index: ClassIndex | PartitionedIndex) -> None:
         self.index_, self.classes_ = index, index.classes
 
     def _check_rows(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
+        refuse_dask(type(self).__name__, X)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
         return X, check_labels(y)
 
     def _check_queries(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self, "index_")
+        refuse_dask(type(self).__name__, X)
+        return self._check_columns(X)
+
+    def _check_columns(self, X: ArrayLike) -> NDArray[Any]:
         return validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
 
     def _check_two_classes(self, y: NDArray[Any]) -> None:

@@ -1,19 +1,23 @@
 """The class-conditional nearest-neighbour rule."""
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ccml._dask import dask_array, is_dask, map_rows, sample_row
 from ccml._validation import (
     check_count,
     check_number,
     check_option,
     check_same_kind_of_label,
 )
-from ccml.classifiers._base import IndexClassifier
-from ccml.neighbors import ClassIndex, mean_distances
+from ccml.classifiers._base import IndexClassifier, check_labels
+from ccml.classifiers._decision import Decision
+from ccml.neighbors import ClassIndex, PartitionedIndex
 
 _RULES = ("sum", "gaussian")
 
@@ -63,8 +67,8 @@ class CCKNNClassifier(IndexClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    index_ : ClassIndex
-        The rows, searchable.
+    index_ : ClassIndex or PartitionedIndex
+        The rows, searchable; the latter if `fit` was given a dask collection.
 
     References
     ----------
@@ -100,11 +104,12 @@ class CCKNNClassifier(IndexClassifier):
         self.priors = priors
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Remember the rows.
+        """Remember the rows, or where they are.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            A dask array or dataframe isn't loaded: it is searched partition by partition.
         y : array-like of shape (n_samples,)
 
         Returns
@@ -112,10 +117,16 @@ class CCKNNClassifier(IndexClassifier):
         self
         """
         self._check_parameters()
-        X, y = self._check_rows(X, y, reset=True)
-        self._check_two_classes(y)
-        self._check_priors(np.unique(y))
-        self._keep(ClassIndex(X, y))
+        index: ClassIndex | PartitionedIndex
+        if is_dask(X):
+            index = self._partitions(X, y, reset=True)
+            self._check_two_classes(index.classes)
+        else:
+            X, y = self._check_rows(X, y, reset=True)
+            self._check_two_classes(y)
+            index = ClassIndex(X, y)
+        self._check_priors(index.classes)
+        self._keep(index)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -126,6 +137,8 @@ class CCKNNClassifier(IndexClassifier):
         """
         self._check_parameters()
         first = not hasattr(self, "index_")
+        if is_dask(X) if first else isinstance(self.index_, PartitionedIndex):
+            return self._add_partitions(X, y, first=first)
         X, y = self._check_rows(X, y, reset=first)
         if first:
             self._check_priors(np.unique(y))
@@ -139,6 +152,8 @@ class CCKNNClassifier(IndexClassifier):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each row of ``X``; of equally near classes, the first."""
+        if is_dask(X):
+            return self._lazily("predict", X)
         if self.rule == "sum":
             X = self._check_queries(X)
             self._check_parameters()
@@ -230,6 +245,11 @@ class CCKNNClassifier(IndexClassifier):
         quantile = check_number("is_unknown", "quantile", quantile, minimum=0, maximum=1)
         X = self._check_queries(X)
         self._check_parameters()
+        if isinstance(self.index_, PartitionedIndex):
+            raise ValueError(
+                "is_unknown compares each row of the gallery with all others; it needs a "
+                "CCKNNClassifier fitted on rows in memory, such as a part of them."
+            )
         known = self._nearest_class_distances(self.index_.rows, exclude_self=True)
         known = known[np.isfinite(known)]
         if len(known) == 0:
@@ -239,6 +259,7 @@ class CCKNNClassifier(IndexClassifier):
     def _nearest_class_distances(
         self, X: NDArray[Any], *, exclude_self: bool = False
     ) -> NDArray[np.float64]:
+        assert isinstance(self.index_, ClassIndex)
         scores = self.index_.predict_scores(X, self.n_neighbors, exclude_self=exclude_self)
         return scores.min(axis=1)
 
@@ -246,17 +267,51 @@ class CCKNNClassifier(IndexClassifier):
         return np.concatenate(list(self._score_blocks(X)))
 
     def _score_blocks(self, X: ArrayLike) -> Iterator[NDArray[np.float64]]:
-        X = self._check_queries(X)
+        X, decision = self._check_queries(X), self._decision()
+        for distances, _ in self.index_.search_blocks(X, self._n_listed()):
+            yield decision.scores(distances)
+
+    def _lazily(self, name: str, X: Any) -> Any:
+        check_is_fitted(self, "index_")
+        if not isinstance(self.index_, PartitionedIndex):
+            return super()._lazily(name, X)
+        decision = self._decision()
+        found = self.index_.search(self._lazy_rows(X), self._n_listed())
+        return map_rows(decision, name, found.distances)
+
+    def _lazy_rows(self, X: Any) -> Any:
+        """Make a dask array of a collection, whose rows are checked when they are computed."""
+        model = copy(self)
+        vars(model).pop("index_", None)  # the gallery's graph has nothing to do with these rows
+        return map_rows(model, "_check_columns", X)
+
+    def _partitions(self, X: Any, y: Any, *, reset: bool) -> PartitionedIndex:
+        validate_data(self, sample_row(X), dtype=[np.float64, np.float32], reset=reset)
+        index = PartitionedIndex(self._lazy_rows(X), y)
+        check_labels(index.classes.repeat(3))  # once each, they would look like measurements
+        return index
+
+    def _add_partitions(self, X: Any, y: Any, *, first: bool) -> Self:
+        if is_dask(X):
+            added = self._partitions(X, y, reset=first)
+        else:
+            X, y = self._check_rows(X, y, reset=False)
+            added = PartitionedIndex(dask_array().from_array(X), y)
+        if not first:
+            assert isinstance(self.index_, PartitionedIndex)
+            check_same_kind_of_label("CCKNNClassifier.partial_fit", added.classes, self.classes_)
+            added = self.index_.joined(added)
+        self._check_priors(added.classes)
+        self._keep(added)
+        return self
+
+    def _n_listed(self) -> int:
+        return min(self.n_neighbors, int(self.index_.class_counts.max()))
+
+    def _decision(self) -> Decision:
         self._check_parameters()
         self._check_priors(self.classes_)
-        if self.rule == "sum":
-            for distances in self.index_.class_distance_blocks(X, self.n_neighbors):
-                yield -distances
-        else:
-            k = min(self.n_neighbors, int(self.index_.class_counts.max()))
-            log_priors = np.log(self._priors())
-            for distances, _ in self.index_.search_blocks(X, k):
-                yield _gaussian_log_likelihood(distances) + log_priors
+        return Decision(self.classes_, None if self.rule == "sum" else np.log(self._priors()))
 
     def _priors(self) -> NDArray[np.float64]:
         if self.priors is None:
@@ -291,17 +346,3 @@ class CCKNNClassifier(IndexClassifier):
                 "that sum to 1, one for each of the classes "
                 f"{', '.join(map(repr, classes.tolist()[:10]))}."
             )
-
-
-def _gaussian_log_likelihood(distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log of prod_j N(D_ij | 0, sigma) of Algorithm 2, less what all classes share.
-
-    ``distances`` are squared and (n, C, k); sigma is the variance of a query's C k distances.
-    """
-    k = distances.shape[2]
-    exists = np.isfinite(distances)
-    plain = np.sqrt(np.where(exists, distances, 0)).reshape(len(distances), -1)
-    variance = np.var(plain, axis=1, where=exists.reshape(len(distances), -1), keepdims=True)
-    # All distances equal: every class is as near as the next, so any variance will do.
-    variance = np.where(variance > 0, variance, 1)
-    return -k * mean_distances(distances) / (2 * variance)

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ccml._dask import is_dask, refuse_dask
 from ccml._validation import check_count, check_number, check_option, check_same_kind_of_label
 from ccml.classifiers._base import IndexClassifier, check_labels
 from ccml.neighbors import ClassIndex
@@ -133,6 +134,8 @@ n_descriptors, n_features) or, with one descriptor per item, (n_samples, n_featu
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each item of ``X``; of equally near classes, the first."""
+        if is_dask(X):
+            return self._lazily("predict", X)
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
@@ -190,6 +193,7 @@ n_descriptors, n_features) or, with one descriptor per item, (n_samples, n_featu
     def _check_items(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[Descriptors, NDArray[Any]]:
+        refuse_dask("NBNNClassifier", X)
         if not _is_set_of_sets(X):
             X, y = self._check_rows(X, y, reset=reset)
             return self._weigh(Descriptors(X, np.arange(len(X)), len(X))), y

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
+from ccml._dask import is_dask
 from ccml._validation import check_count, check_same_kind_of_label
 from ccml.centroids import class_centroids
 from ccml.classifiers._base import IndexClassifier
@@ -119,6 +120,8 @@ class NearestMeanClassifier(IndexClassifier):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row of ``X``; of equal ones, the first."""
+        if is_dask(X):
+            return self._lazily("predict", X)
         X = self._check_queries(X)
         if self.index_.n_rows == len(self.classes_):  # one centroid each
             return self.index_.predict(X, 1)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ccml._dask import refuse_dask
 from ccml._validation import plain_labels
 
 
@@ -24,6 +25,7 @@ def check_labelled(
     reset: bool = True,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float32] | None]:
     """Return rows, labels and weights, without rows of weight 0. Only images may be bytes."""
+    refuse_dask(type(owner).__name__, X)
     dtypes = [np.float64, np.float32, *([np.uint8] if images else [])]
     X, y = validate_data(owner, X, y, dtype=dtypes, allow_nd=images, reset=reset)
     y = plain_labels(y)

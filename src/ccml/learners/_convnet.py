@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from ccml._dask import by_blocks
 from ccml.embeddings import ACTIVATIONS, Conv, Embedding
 from ccml.learners._trained import TrainedEmbedding
 from ccml.training import Rows, ScoreRule, seeded_torch, softmax_score
@@ -61,11 +62,13 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
     image_shape: tuple[int, ...] | None = None
     max_shift: int = 0
 
+    @by_blocks
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the likeliest class of each image."""
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
+    @by_blocks
     def predict_proba(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Return the probability of each class of ``classes_``, (n_samples, n_classes)."""
         check_is_fitted(self)

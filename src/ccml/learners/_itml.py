@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from ccml._dask import refuse_dask
 from ccml._validation import check_count, check_number, check_option
 from ccml.learners._bregman import Constraints, project
 from ccml.learners._checks import check_callbacks, check_classes
@@ -160,6 +161,7 @@ class ITML(LinearMetric):
         self
         """
         self._check_parameters()
+        refuse_dask("ITML.fit_pairs", X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         self._check_width(X)
         pairs, similar = np.asarray(pairs), np.asarray(similar)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ccml._dask import by_blocks
 from ccml.learners._checks import check_labelled
 from ccml.learners._transformer import SupervisedTransformer
 
@@ -13,6 +14,7 @@ from ccml.learners._transformer import SupervisedTransformer
 class LinearMetric(SupervisedTransformer):
     """A transformer by ``components_``, (n_components, n_features), learned from labels."""
 
+    @by_blocks
     def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Map rows into the learned space, where Euclidean distance is the learned one.
 
@@ -23,6 +25,7 @@ class LinearMetric(SupervisedTransformer):
         Returns
         -------
         ndarray of shape (n_samples, n_components)
+            Lazy, if ``X`` is a dask array or dataframe.
         """
         check_is_fitted(self, "components_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)

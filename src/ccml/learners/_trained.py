@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from ccml._dask import by_blocks
 from ccml._validation import check_count, check_number, check_option
 from ccml.embeddings import MLP, Embedding, build
 from ccml.learners._checks import (
@@ -180,6 +181,7 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
         check_classes(self, data.labels[data.rows.y])
         return data
 
+    @by_blocks
     def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Map rows into the learned space, where Euclidean distance is the learned one.
 
@@ -190,6 +192,7 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
         Returns
         -------
         ndarray of shape (n_samples, n_components)
+            Lazy, if ``X`` is a dask array or dataframe.
         """
         check_is_fitted(self, "weights_")
         X = self._check_inputs(X)

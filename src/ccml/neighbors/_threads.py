@@ -9,6 +9,8 @@ from typing import Any, Self
 import numba
 from threadpoolctl import ThreadpoolController
 
+from ccml._dask import is_in_task
+
 ALONE = 64  # fewer queries than this aren't worth a thread
 
 
@@ -40,7 +42,8 @@ class Threads(ThreadPoolExecutor):
                     Threads._limits.restore_original_limits()
 
     def __init__(self) -> None:
-        self.n_threads = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+        most = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+        self.n_threads = 1 if is_in_task() else most
         super().__init__(self.n_threads)
 
     def run(self, task: Callable[[slice], Any], n_queries: int, most: int) -> list[Any]:
