@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = [
     {"cli"},
     {"tuning"},
-    {"experiments", "export", "modelling"},
+    {"experiments", "export", "gallery", "modelling"},
     {
         "learners",
         "classifiers",
