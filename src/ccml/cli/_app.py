@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ccml.cli import _datasets, _fit, _predict
+from ccml.cli import _datasets, _fit, _gallery, _predict
 from ccml.cli._console import console, errors_in_one_line, show_tracebacks
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -16,6 +16,7 @@ for command in (_fit.fit, _predict.predict, _predict.evaluate, _predict.embed, _
 for command in (_fit.info, _fit.add, _fit.export):
     app.command()(command)
 app.add_typer(_datasets.app, name="datasets")
+app.add_typer(_gallery.app, name="gallery")
 
 
 class Target(StrEnum):
