@@ -30,7 +30,7 @@ _MODEL = "model"  # the row among the labels that isn't one: no key is so short
 # Milvus Lite looks at rows that aren't in a segment yet one by one, in Python.
 _UNSETTLED_ROWS = 1000
 # Its FLAT index holds the differences between all rows and the queries of a call. From so many
-# rows on, the index is FAISS' with a single cell instead: as exact, and ten times as fast.
+# rows on, the index is FAISS' with a single cell instead: as exact, and several times as fast.
 _LARGE = 10_000
 _FLAT, _ONE_CELL = {"index_type": "FLAT"}, {"index_type": "IVF_FLAT", "nlist": 1}
 _ELEMENTS = 2**25  # of those differences
