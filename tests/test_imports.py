@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = [
     {"cli"},
     {"tuning"},
-    {"experiments", "export", "modelling"},
+    {"experiments", "export", "gallery", "modelling"},
     {
         "learners",
         "classifiers",

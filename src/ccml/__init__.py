@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         embeddings,
         evaluation,
         export,
+        gallery,
         learners,
         neighbors,
         objectives,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         training,
     )
     from ccml.classifiers import CCKNNClassifier, NBNNClassifier, NearestMeanClassifier
+    from ccml.gallery import Gallery
     from ccml.learners import (
         CCML,
         ITML,
@@ -46,6 +48,7 @@ _HOMES = (
     dict.fromkeys(_LEARNERS, "ccml.learners")
     | dict.fromkeys(_CLASSIFIERS, "ccml.classifiers")
     | dict.fromkeys(["load", "save"], "ccml.persistence")
+    | {"Gallery": "ccml.gallery"}
 )
 _MODULES = (
     "classifiers",
@@ -53,6 +56,7 @@ _MODULES = (
     "embeddings",
     "evaluation",
     "export",
+    "gallery",
     "learners",
     "neighbors",
     "objectives",
@@ -73,6 +77,7 @@ __all__ = [
     "ConvCCML",
     "ConvNetClassifier",
     "DrLIM",
+    "Gallery",
     "NBNNClassifier",
     "NearestMeanClassifier",
     "classifiers",
@@ -80,6 +85,7 @@ __all__ = [
     "embeddings",
     "evaluation",
     "export",
+    "gallery",
     "learners",
     "load",
     "neighbors",

@@ -34,15 +34,36 @@ class Explanation(NamedTuple):
         By how much the winner's score is above the runner-up's; 0 is a tie.
     distances : ndarray of shape (n_samples, n_classes, k)
         Squared distances to the nearest rows of each class, ascending; ``inf`` where it has fewer.
-    rows : ndarray of int of shape (n_samples, n_classes, k)
-        The rows' places in the order they were given to `fit` and `partial_fit`; else -1.
+    rows : ndarray of shape (n_samples, n_classes, k)
+        The rows' places in the order they were given to `fit` and `partial_fit`; else -1. Of a
+        `ccml.Gallery` the items' ids; else None.
     """
 
     classes: NDArray[Any]
     scores: NDArray[np.float64]
     margins: NDArray[np.float64]
     distances: NDArray[np.float64]
-    rows: NDArray[np.intp]
+    rows: NDArray[Any]
+
+    @classmethod
+    def ranked(
+        cls,
+        classes: NDArray[Any],
+        scores: NDArray[np.float64],
+        distances: NDArray[np.float64],
+        rows: NDArray[Any],
+    ) -> Self:
+        """Sort what is known of each class; of equal scores, the first class is first."""
+        order = np.argsort(-scores, axis=1, kind="stable")
+        ranked = np.take_along_axis(scores, order, axis=1)
+        margins = ranked[:, 0] - ranked[:, 1] if scores.shape[1] > 1 else np.zeros(len(scores))
+        return cls(
+            classes[order],
+            ranked,
+            margins,
+            np.take_along_axis(distances, order[:, :, None], axis=1),
+            np.take_along_axis(rows, order[:, :, None], axis=1),
+        )
 
 
 class CCKNNClassifier(IndexClassifier):
@@ -205,18 +226,7 @@ class CCKNNClassifier(IndexClassifier):
         >>> explanation.margins.round(1).tolist()  # the second decision was close
         [24.0, 1.6]
         """
-        scores = self._scores(X)
-        order = np.argsort(-scores, axis=1, kind="stable")  # of equal ones the first, as `predict`
-        distances, rows = self.class_neighbors(X, k)
-        ranked = np.take_along_axis(scores, order, axis=1)
-        margins = ranked[:, 0] - ranked[:, 1] if scores.shape[1] > 1 else np.zeros(len(scores))
-        return Explanation(
-            self.classes_[order],
-            ranked,
-            margins,
-            np.take_along_axis(distances, order[:, :, None], axis=1),
-            np.take_along_axis(rows, order[:, :, None], axis=1),
-        )
+        return Explanation.ranked(self.classes_, self._scores(X), *self.class_neighbors(X, k))
 
     def is_unknown(self, X: ArrayLike, quantile: float = 0.99) -> NDArray[np.bool_]:
         """Say which rows are farther from every class than rows of the classes are.

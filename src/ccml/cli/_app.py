@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ccml.cli import _datasets, _fit, _predict, _reproduce
+from ccml.cli import _datasets, _fit, _gallery, _predict, _reproduce
 from ccml.cli._console import console, show_tracebacks
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -13,6 +13,7 @@ for command in (_fit.fit, _predict.predict, _predict.evaluate, _predict.embed, _
 for command in (_fit.info, _fit.add, _fit.export, _reproduce.reproduce):
     app.command()(command)
 app.add_typer(_datasets.app, name="datasets")
+app.add_typer(_gallery.app, name="gallery")
 
 
 def _print_version(wanted: bool) -> None:

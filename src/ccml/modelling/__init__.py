@@ -1,5 +1,6 @@
 """From one's own rows to a model and what it says of other rows, and what is remembered."""
 
+from ccml.modelling._columns import inputs_of
 from ccml.modelling._make import (
     EMBEDDINGS,
     LEARNERS,
@@ -9,6 +10,7 @@ from ccml.modelling._make import (
     Options,
     Parts,
     build,
+    checked_labels,
     errors_of,
     make,
     parts_of,
@@ -28,9 +30,11 @@ __all__ = [
     "Parts",
     "add_rows",
     "build",
+    "checked_labels",
     "embed",
     "errors_of",
     "evaluate",
+    "inputs_of",
     "make",
     "parts_of",
     "predict",

@@ -21,11 +21,26 @@ def check_finite(X: Any) -> None:
             raise DataFileError(f"The {name} has an infinite value. Replace it, or leave it out.")
 
 
-def aligned(rows: Rows, about: dict[str, Any]) -> tuple[Any, list[str]]:
-    """Bring rows into the form that a model was fitted on, or say what is missing.
+def inputs_of(model: Any, about: dict[str, Any], rows: Rows) -> tuple[Any, list[str]]:
+    """Give a model's first step what it was fitted on the like of, or say what is wrong with rows.
 
     Columns may come in another order; others than the model knows are left out, with a note.
+
+    Parameters
+    ----------
+    model : Pipeline
+        As `make` makes it.
+    about : dict
+        As `make` returns it with the model.
+    rows : Rows
     """
+    X, notes = aligned(rows, about)
+    check_parsed(model[0], X)
+    return X, notes
+
+
+def aligned(rows: Rows, about: dict[str, Any]) -> tuple[Any, list[str]]:
+    """Bring rows into the form that a model was fitted on, or say what is missing."""
     data = about["data"]
     if rows.kind != data["kind"]:
         raise DataFileError(f"The model was made from {data['kind']}; these are {rows.kind}.")

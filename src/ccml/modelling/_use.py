@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from ccml.evaluation import ndcg, precision
-from ccml.modelling._columns import aligned, check_parsed
+from ccml.modelling._columns import inputs_of
 from ccml.modelling._make import checked_labels
 from ccml.neighbors import ClassIndex
 from ccml.reading import DataFileError, Rows
@@ -23,14 +23,10 @@ def embed(
 
     Parameters
     ----------
-    model : Pipeline
-        As `make` makes it.
-    about : dict
-        As `make` returns it with the model.
-    rows : Rows
+    model, about, rows
+        As in `inputs_of`.
     """
-    X, notes = aligned(rows, about)
-    check_parsed(model[0], X)
+    X, notes = inputs_of(model, about, rows)
     return model[:-1].transform(X), notes
 
 
