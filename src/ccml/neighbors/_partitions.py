@@ -61,6 +61,7 @@ class PartitionedIndex:
                 f"{type(X).__name__} of shape {getattr(X, 'shape', ())}."
             )
         X, lengths = X.rechunk({1: -1}), X.chunks[0]
+        codes: Any
         if is_dask(y):
             y = as_array(y)
             self.classes, self.class_counts, label_lengths = _count(y)
@@ -152,7 +153,7 @@ class PartitionedIndex:
                 f"PartitionedIndex needs queries of {self.n_features} features, as in its gallery; "
                 f"got shape {queries.shape}."
             )
-        Q = queries if is_lazy else da.from_array(queries, chunks=-1)
+        Q: Any = queries if is_lazy else da.from_array(queries, chunks=-1)
         is_known = not np.isnan(Q.chunks[0]).any()
         if is_known:  # small chunks together: each pass reads and lays out the whole gallery
             Q = Q.rechunk((min(self._pass_size(k, by_class=by_class), max(len(Q), 1)), -1))
