@@ -154,7 +154,8 @@ class PartitionedIndex:
                 f"got shape {queries.shape}."
             )
         Q: Any = queries if is_lazy else da.from_array(queries, chunks=-1)
-        is_known = not np.isnan(Q.chunks[0]).any()
+        given = Q.chunks[0]
+        is_known = not np.isnan(given).any()
         if is_known:  # small chunks together: each pass reads and lays out the whole gallery
             Q = Q.rechunk((min(self._pass_size(k, by_class=by_class), max(len(Q), 1)), -1))
         if exclude_self and Q.shape[0] != self.n_rows:
@@ -173,7 +174,7 @@ class PartitionedIndex:
         found = da.concatenate(passes, allow_unknown_chunksizes=True)
         if not is_lazy:
             return found.compute()
-        return found.rechunk({0: queries.chunks[0]}) if is_known else found
+        return found.rechunk({0: given}) if is_known else found
 
     def _pass(self, number: int, Q: Any, own: Any, k: int, *, by_class: bool) -> Any:
         """Search all partitions for a block of queries, and merge in a tree."""
