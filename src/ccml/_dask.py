@@ -112,7 +112,7 @@ def sample_row(X: Any) -> Any:
                 "compute_chunk_sizes() first."
             )
         return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
-    meta = getattr(X, "_meta", None)
+    meta: Any = getattr(X, "_meta", None)
     if not hasattr(meta, "columns"):
         raise TypeError(
             f"X is a dask {type(X).__name__}; only arrays and dataframes have rows and columns."

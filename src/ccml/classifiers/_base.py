@@ -18,7 +18,7 @@ from ccml.neighbors import ClassIndex, PartitionedIndex
 class IndexClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Decides by distances to the rows of ``index_``."""
 
-    index_: ClassIndex | PartitionedIndex
+    index_: Any  # a ClassIndex; of CCKNNClassifier also a PartitionedIndex
     classes_: NDArray[Any]
 
     @abstractmethod

@@ -269,7 +269,6 @@ class CCKNNClassifier(IndexClassifier):
     def _nearest_class_distances(
         self, X: NDArray[Any], *, exclude_self: bool = False
     ) -> NDArray[np.float64]:
-        assert isinstance(self.index_, ClassIndex)
         scores = self.index_.predict_scores(X, self.n_neighbors, exclude_self=exclude_self)
         return scores.min(axis=1)
 
@@ -292,7 +291,7 @@ class CCKNNClassifier(IndexClassifier):
     def _lazy_rows(self, X: Any) -> Any:
         """Make a dask array of a collection, whose rows are checked when they are computed."""
         model = copy(self)
-        vars(model).pop("index_", None)  # the gallery's graph has nothing to do with these rows
+        model.__dict__.pop("index_", None)  # the gallery's graph has nothing to do with these rows
         return map_rows(model, "_check_columns", X)
 
     def _partitions(self, X: Any, y: Any, *, reset: bool) -> PartitionedIndex:
@@ -308,7 +307,6 @@ class CCKNNClassifier(IndexClassifier):
             X, y = self._check_rows(X, y, reset=False)
             added = PartitionedIndex(dask_array().from_array(X), y)
         if not first:
-            assert isinstance(self.index_, PartitionedIndex)
             check_same_kind_of_label("CCKNNClassifier.partial_fit", added.classes, self.classes_)
             added = self.index_.joined(added)
         self._check_priors(added.classes)

@@ -43,8 +43,8 @@ class LazyProblem:
         """Fraction of the queries for which the sum rule chooses another class."""
         if isinstance(self.index, PartitionedIndex):
             k = min(check_count("evaluation", "k", k), int(self.index.class_counts.max()))
-            found = self.index.search(self.queries, k, exclude_self=self.leave_one_out)
-            codes = found.distances.map_blocks(_nearest_class, drop_axis=[1, 2], dtype=np.intp)
+            lists: Any = self.index.search(self.queries, k, exclude_self=self.leave_one_out)[0]
+            codes = lists.map_blocks(_nearest_class, drop_axis=[1, 2], dtype=np.intp)
         else:
             codes = map_rows(_Search(self.index, k), "chosen_codes", self.queries)
         return self._mean(_differing, codes, "q")

@@ -61,6 +61,7 @@ class PartitionedIndex:
                 f"{type(X).__name__} of shape {getattr(X, 'shape', ())}."
             )
         X, lengths = X.rechunk({1: -1}), X.chunks[0]
+        codes: Any
         if is_dask(y):
             y = as_array(y)
             self.classes, self.class_counts, label_lengths = _count(y)
@@ -152,8 +153,9 @@ class PartitionedIndex:
                 f"PartitionedIndex needs queries of {self.n_features} features, as in its gallery; "
                 f"got shape {queries.shape}."
             )
-        Q = queries if is_lazy else da.from_array(queries, chunks=-1)
-        is_known = not np.isnan(Q.chunks[0]).any()
+        Q: Any = queries if is_lazy else da.from_array(queries, chunks=-1)
+        given = Q.chunks[0]
+        is_known = not np.isnan(given).any()
         if is_known:  # small chunks together: each pass reads and lays out the whole gallery
             Q = Q.rechunk((min(self._pass_size(k, by_class=by_class), max(len(Q), 1)), -1))
         if exclude_self and Q.shape[0] != self.n_rows:
@@ -172,7 +174,7 @@ class PartitionedIndex:
         found = da.concatenate(passes, allow_unknown_chunksizes=True)
         if not is_lazy:
             return found.compute()
-        return found.rechunk({0: queries.chunks[0]}) if is_known else found
+        return found.rechunk({0: given}) if is_known else found
 
     def _pass(self, number: int, Q: Any, own: Any, k: int, *, by_class: bool) -> Any:
         """Search all partitions for a block of queries, and merge in a tree."""
