@@ -58,6 +58,11 @@ class Connection:
         if self.is_file:
             _users[os.path.abspath(uri)] += 1
 
+    @property
+    def is_last(self) -> bool:
+        """Whether nobody else in this process has the same file open."""
+        return self._client is not None and _users[os.path.abspath(self.uri)] == 1
+
     def close(self) -> None:
         """Let go of the database; a file is free for other processes from now on."""
         if self._client is None:

@@ -134,7 +134,7 @@ class Gallery:
             self._check_model()
             self._store.prepare(self._width)
         except BaseException:
-            self.close()
+            self._connection.close()
             raise
         self._known: set[str] = set()  # keys of labels that are in the database for sure
         self._by_class = ClassSearch(self._store)
@@ -147,6 +147,8 @@ class Gallery:
 
     def close(self) -> None:
         """Let go of the database; another process can open a file from now on."""
+        if self._connection.is_last:
+            self._store.put_away()
         self._connection.close()
 
     @property

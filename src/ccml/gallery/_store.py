@@ -1,6 +1,7 @@
 """The collections of a gallery in the database, and their rows."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -26,7 +27,7 @@ MOST_BYTES = 65_535  # of a text in Milvus
 MOST_HITS = 16_384  # of a query in Milvus
 _CALL_BYTES = 2**24  # of rows in a call; Milvus takes 64 MB
 _CALL_QUERIES, _CALL_HITS, _CALL_KEYS = 1024, 2**17, 2**13
-_MODEL = "model"  # the row among the labels that isn't one: no key is so short
+_MODEL, _IN_USE = "model", "in use"  # rows among the labels that are none: no key is so short
 # Milvus Lite looks at rows that aren't in a segment yet one by one, in Python.
 _UNSETTLED_ROWS = 1000
 # Its FLAT index holds the differences between all rows and the queries of a call. From so many
@@ -66,10 +67,17 @@ class Store:
         self._make(self._items, width, self._index or _FLAT)
         self._width = width
         self._unsettled = 0
-        if self._is_file:  # a process that was killed leaves rows that are in no segment
-            self._call("flush", self._items)
+        if self._is_file:
+            if self._rows(self._labels, [_IN_USE], [KEY]):
+                self._recover()
+            self._call("upsert", self._labels, [_label_row(_IN_USE, {})])
         self._n_rows = self.count()  # as far as this process knows: others may write to a server
         self._is_flat = self._call("describe_index", self._items, VECTOR)["index_type"] == "FLAT"
+
+    def put_away(self) -> None:
+        """Note that whoever used a file has come to an end."""
+        if self._is_file:
+            self._call("delete", self._labels, ids=[_IN_USE])
 
     def count(self) -> int:
         """Count the items."""
@@ -111,7 +119,8 @@ class Store:
         rows = self._call("query", self._labels, filter="", output_fields=fields, limit=MOST_HITS)
         if len(rows) == MOST_HITS:  # there may be more
             rows = [row for page in self._pages(self._labels, MOST_HITS, fields) for row in page]
-        return [json.loads(row[ITEM]) for row in rows if row[KEY] != _MODEL]
+        items = {row[KEY]: row[ITEM] for row in rows}
+        return [json.loads(item) for key, item in items.items() if len(key) == KEY_LENGTH]
 
     def upsert_labels(self, labels: Iterable[Any], *, may_be_unused: bool = False) -> None:
         """Remember labels."""
@@ -167,6 +176,20 @@ class Store:
             self._call("drop_index", self._items, VECTOR)
             self._make(self._items, self._width, _ONE_CELL)
             self._is_flat = False
+
+    def _recover(self) -> None:
+        """Bring a file in order that a process had open when it was killed.
+
+        Rows may be in no segment. And killed while it merges segments, Milvus Lite 3.2 may keep the
+        old ones beside the new one, and rows twice, until they are written again.
+        """
+        self._call("flush", self._items)
+        pages = self._pages(self._items, MOST_HITS, [KEY])
+        copies = Counter(row[KEY] for page in pages for row in page)
+        twice = [key for key, n in copies.items() if n > 1]
+        rows = self._rows(self._items, twice, [KEY, ITEM, LABEL, TERMS, VECTOR])
+        for part in _by_size([*{row[KEY]: row for row in rows}.values()]):
+            self._call("upsert", self._items, part)
 
     def _make(self, name: str, width: int, index: Mapping[str, Any]) -> None:
         """Make a collection and its index, or what a process that was killed has left out."""
