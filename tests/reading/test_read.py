@@ -356,3 +356,16 @@ def test_no_such_file(tmp_path):
 def test_another_kind_of_file(tmp_path):
     (tmp_path / "data.xlsx").touch()
     assert ".parquet" in refused(tmp_path / "data.xlsx", "is of a kind that can't be read")
+
+
+def test_values_without_a_name_are_not_dropped(tmp_path):
+    path = tmp_path / "ragged.csv"
+    path.write_text("a,b,y\n1,2,x,4\n5,6,z,8\n")
+    with pytest.raises(DataFileError, match="more values than the first line has names"):
+        read(path, target="y")
+
+
+def test_a_delimiter_at_the_end_of_lines_is_no_value(tmp_path):
+    path = tmp_path / "closed.csv"
+    path.write_text("a,b,y\n1,2,x,\n5,6,z,\n")
+    assert read(path, target="y").X.to_numpy().tolist() == [[1, 2], [5, 6]]

@@ -1,5 +1,6 @@
 """CSV, TSV, Parquet and Feather files to tables."""
 
+import warnings
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -128,10 +129,16 @@ def _read_chunks(
     """Read text in chunks; also return the columns that are text in some of them only."""
     import pandas as pd
 
-    with pd.read_csv(
-        file, sep=delimiter, chunksize=_CHUNK, dtype=types, low_memory=False, index_col=False
-    ) as reader:
-        chunks = list(reader)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            with pd.read_csv(
+                file, sep=delimiter, chunksize=_CHUNK, dtype=types, low_memory=False,
+                index_col=False,
+            ) as reader:  # fmt: skip
+                chunks = list(reader)
+        except pd.errors.ParserWarning as warning:  # pandas would drop them
+            raise ValueError("lines have more values than the first line has names") from warning
     mixed = [
         column
         for column in chunks[0].columns

@@ -5,12 +5,15 @@ import io
 import os
 import shutil
 import textwrap
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from ccml._validation import one_line
 
 _MAGIC = b"ccml checkpoint 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -85,10 +88,12 @@ class Checkpoint:
         head, payload = content[: len(_MAGIC) + _DIGEST], content[len(_MAGIC) + _DIGEST :]
         if head == _MAGIC + hashlib.sha256(payload).digest():
             try:
-                # Only tensors and plain values: nothing in a file can run code.
-                saved: dict[str, Any] = torch.load(
-                    io.BytesIO(payload), weights_only=True, map_location="cpu"
-                )
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of pickles that `save` doesn't write
+                    # Only tensors and plain values: nothing in a file can run code.
+                    saved: dict[str, Any] = torch.load(
+                        io.BytesIO(payload), weights_only=True, map_location="cpu"
+                    )
                 if isinstance(saved["identity"], dict) and isinstance(saved["state"], dict):
                     return saved
             except Exception:  # torch's reader fails in a dozen ways; said below
@@ -101,7 +106,9 @@ class Checkpoint:
 
     def _compare(self, path: Path, theirs: Mapping[str, str]) -> None:
         differences = [
-            f"{name} was {_short(theirs.get(name))} and is {_short(self.identity.get(name))}"
+            one_line(
+                f"{name} was {_short(theirs.get(name))} and is {_short(self.identity.get(name))}"
+            )
             for name in sorted({*theirs, *self.identity})
             if theirs.get(name) != self.identity.get(name)
         ]
