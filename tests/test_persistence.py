@@ -125,7 +125,7 @@ class TestRoundTrip:
         from ccml.neighbors import ClassIndex
 
         ours = [getattr(ccml, name) for name in ccml.__all__]
-        classes = {item for item in ours if isinstance(item, type)}
+        classes = {item for item in ours if isinstance(item, type)} - {ccml.Gallery}
         classes |= {MLP, Conv, ClassIndex, Flatten, LocalContrastNormalization}
         assert {f"{item.__module__}.{item.__name__}" for item in classes} == {
             name for name in persistence._TRUSTED if name.startswith("ccml.")
