@@ -153,11 +153,11 @@ def test_retrieval_says_where_the_papers_order_does_not_hold(tmp_path):
     results[cell_of("mnist", "CCML")] = outcome([0], ndcg=0.9)
     results[cell_of("mnist", "LMNN")] = outcome([0], ndcg=0.95)
     results[cell_of("mnist", "ConvCCML-2")] = outcome([0], ndcg=0.99)
-    assert retrieval.curves(results, "ndcg")["isolet"]["CCML"][0] == pytest.approx(0.85)
+    assert retrieval.curves(results, "ndcg")["ISOLET"]["CCML"][0] == pytest.approx(0.85)
     isolet, mnist = retrieval.figure(results, tmp_path / "retrieval.svg")
-    assert isolet == "isolet: CCML is above NCA at every k."
+    assert isolet == "ISOLET: CCML is above NCA at every k."
     assert mnist == (
-        "mnist: CCML is not above LMNN at k = 1 to 100 (by up to 0.0500); ConvCCML is above LMNN, "
+        "MNIST: CCML is not above LMNN at k = 1 to 100 (by up to 0.0500); ConvCCML is above LMNN, "
         "CCML at every k."
     )
     once = (tmp_path / "retrieval.svg").read_bytes()

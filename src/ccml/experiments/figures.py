@@ -4,9 +4,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ccml._atomic import whole_file
+from ccml.experiments.cells import Cell, Outcome
+from ccml.experiments.records import DATASETS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def data_name(cell: Cell, outcome: Outcome) -> str:
+    """Name the data of a cell, and say so if it isn't the paper's."""
+    name = DATASETS[cell.dataset]
+    return f"{name} (stand-in)" if outcome.about["stand_in"] else name
 
 
 def save_svg(figure: "Figure", path: Path) -> None:

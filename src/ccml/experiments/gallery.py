@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ccml.experiments import protocol
 from ccml.experiments.cells import RULES, SHOWN, Cell, Outcome
-from ccml.experiments.figures import save_svg
+from ccml.experiments.figures import data_name, save_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +39,8 @@ def figure(results: Mapping[Cell, Outcome | str], name: str, path: Path) -> str:
     data = protocol.load(name)
     metrics = _metrics(results, name)
     deepest = list(metrics)[-1]
+    called = next(data_name(cell, found) for cell, found in results.items()
+                  if cell.dataset == name and isinstance(found, Outcome))  # fmt: skip
     wrong = {row: outcome.wrong[RULES.index("knn")] for row, outcome in metrics.items()}
     repaired = _some(wrong["Euclidean"] & ~wrong["CCML"], _N_QUERIES)
     failures = _some(wrong[deepest], _N_FAILURES)
@@ -63,7 +65,7 @@ def figure(results: Mapping[Cell, Outcome | str], name: str, path: Path) -> str:
                     ax.set_title(row, fontsize="medium", loc="left")
     save_svg(canvas, path)
     return (
-        f"Five nearest images on {name} under {', '.join(metrics)}: {len(repaired)} of "
+        f"Five nearest images on {called} under {', '.join(metrics)}: {len(repaired)} of "
         f"{int((wrong['Euclidean'] & ~wrong['CCML']).sum())} queries that Euclidean distances get "
         f"wrong and CCML right, drawn at random; then {len(failures)} of the "
         f"{int(wrong[deepest].sum())} that {deepest} gets wrong. Red, with a cross: another class."

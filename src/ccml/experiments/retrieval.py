@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccml.experiments.cells import DEPTH, Cell, Outcome
-from ccml.experiments.figures import save_svg
+from ccml.experiments.figures import data_name, save_svg
 
 NETWORKS = ("ConvCCML-2", "ConvCCML-1")  # the deepest that there is
 ROWS = ("Euclidean", "LMNN", "NCA", "CCML", *NETWORKS)
@@ -38,7 +38,7 @@ def curves(results: Mapping[Cell, Outcome | str], measure: str) -> Curves:
     found: dict[str, dict[str, list[NDArray[np.float64]]]] = {}
     for cell, result in results.items():
         if cell.row in ROWS and isinstance(result, Outcome) and len(result.ndcg):
-            of_data = found.setdefault(cell.dataset, {})
+            of_data = found.setdefault(data_name(cell, result), {})
             of_data.setdefault(cell.row, []).append(getattr(result, measure))
     means: Curves = {}
     for name, rows in found.items():
@@ -100,6 +100,6 @@ def _order(name: str, rows: Mapping[str, NDArray[np.float64]]) -> str:
         for other in [other for other in gaps if other not in above]:
             ks = np.flatnonzero(gaps[other] <= 0) + 1
             span = f"k = {ks[0]}" + (f" to {ks[-1]}" if len(ks) > 1 else "")
-            most = -gaps[other].min()
-            sentences.append(f"{better} is not above {other} at {span} (by up to {most:.4f})")
+            most = f"by up to {-gaps[other].min():.4f}" if (gaps[other] < 0).any() else "equal"
+            sentences.append(f"{better} is not above {other} at {span} ({most})")
     return f"{name}: {'; '.join(sentences)}."
