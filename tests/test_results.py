@@ -1,0 +1,41 @@
+"""The results in the docs are those in docs/results."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from ccml.experiments import records
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_page_is_what_make_results_writes():
+    page = runpy.run_path(str(ROOT / "docs" / "_results.py"))["page"]
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page()
+
+
+def test_no_cell_was_computed_by_code_that_is_not_in_the_history():
+    for record in records.read(ROOT / "docs" / "results" / "results.json"):
+        assert not record.commit.endswith("-changed")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "row", "name"),
+    [
+        ("wine", "CCML", "wine | `CCML`"),
+        ("isolet", "CCML", "ISOLET | `CCML`"),
+        ("mnist", "CCML", "MNIST | `CCML`"),
+        ("mnist", "ConvCCML-2", "MNIST | `ConvCCML`, 2 layers"),
+    ],
+)
+def test_the_readme_has_the_same_figures(dataset, row, name):
+    found = {
+        record.rule: record
+        for record in records.read(ROOT / "docs" / "results" / "results.json")
+        if (record.dataset, record.row) == (dataset, row)
+    }
+    knn, ccknn = found["knn"], found["ccknn"]
+    line = f"| {name} | {knn.error:.2f} | {knn.paper:.2f} | {ccknn.error:.2f} | {ccknn.paper:.2f} |"
+    assert re.search(re.escape(line), (ROOT / "README.md").read_text())
