@@ -1,5 +1,6 @@
 """Figures as files: the same bytes from the same results."""
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,14 @@ from ccml.experiments.records import DATASETS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+NETWORKS = ("ConvCCML-2", "ConvCCML-1")  # the deepest first: a figure has one
+
+
+def deepest(rows: Container[str]) -> str | None:
+    """Name the deepest network that there is among rows."""
+    return next((row for row in NETWORKS if row in rows), None)
 
 
 def data_name(cell: Cell, outcome: Outcome) -> str:

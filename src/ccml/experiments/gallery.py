@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from ccml.experiments import protocol
 from ccml.experiments.cells import RULES, SHOWN, Cell, Outcome
-from ccml.experiments.figures import data_name, save_svg
+from ccml.experiments.figures import NETWORKS, data_name, deepest, save_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NETWORKS = ("ConvCCML-2", "ConvCCML-1")  # the deepest that there is
 ROWS = ("Euclidean", "CCML", *NETWORKS)
 _N_QUERIES, _N_FAILURES = 5, 3
 _RIGHT, _WRONG = "#009E73", "#CC0000"
@@ -38,12 +37,12 @@ def figure(results: Mapping[Cell, Outcome | str], name: str, path: Path) -> str:
 
     data = protocol.load(name)
     metrics = _metrics(results, name)
-    deepest = list(metrics)[-1]
+    network = list(metrics)[-1]
     called = next(data_name(cell, found) for cell, found in results.items()
                   if cell.dataset == name and isinstance(found, Outcome))  # fmt: skip
     wrong = {row: outcome.wrong[RULES.index("knn")] for row, outcome in metrics.items()}
     repaired = _some(wrong["Euclidean"] & ~wrong["CCML"], _N_QUERIES)
-    failures = _some(wrong[deepest], _N_FAILURES)
+    failures = _some(wrong[network], _N_FAILURES)
     queries = [*repaired, *failures]
     n_columns = 1 + len(metrics) * (SHOWN + 1) - 1
     widths = [1.0] + [width for _ in metrics for width in (0.35, *[1.0] * SHOWN)]
@@ -51,7 +50,7 @@ def figure(results: Mapping[Cell, Outcome | str], name: str, path: Path) -> str:
     grid = canvas.add_gridspec(len(queries), len(widths), width_ratios=widths)
     for line, query in enumerate(queries):
         label = data.y[data.test[query]]
-        note = "query" if line == 0 else f"wrong: {deepest}" if line == len(repaired) else ""
+        note = "query" if line == 0 else f"wrong: {network}" if line == len(repaired) else ""
         ax = canvas.add_subplot(grid[line, 0])
         _draw(ax, data.X[data.test[query]], data.image_shape, None)
         ax.set_ylabel(data.class_names[label], rotation=0, ha="right", va="center")
@@ -68,7 +67,7 @@ def figure(results: Mapping[Cell, Outcome | str], name: str, path: Path) -> str:
         f"Five nearest images on {called} under {', '.join(metrics)}: {len(repaired)} of "
         f"{int((wrong['Euclidean'] & ~wrong['CCML']).sum())} queries that Euclidean distances get "
         f"wrong and CCML right, drawn at random; then {len(failures)} of the "
-        f"{int(wrong[deepest].sum())} that {deepest} gets wrong. Red, with a cross: another class."
+        f"{int(wrong[network].sum())} that {network} gets wrong. Red, with a cross: another class."
     )
 
 
@@ -79,8 +78,8 @@ def _metrics(results: Mapping[Cell, Outcome | str], name: str) -> dict[str, Outc
         for cell, result in results.items()
         if cell.dataset == name and cell.seed == 0 and isinstance(result, Outcome)
     }
-    deepest = next((row for row in NETWORKS if row in found), None)
-    return {row: found[row] for row in ("Euclidean", "CCML", deepest) if row in found and row}
+    shown = ("Euclidean", "CCML", deepest(found))
+    return {row: found[row] for row in shown if row is not None and row in found}
 
 
 def _some(which: NDArray[np.bool_], most: int) -> NDArray[np.intp]:

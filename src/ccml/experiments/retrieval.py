@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccml.experiments.cells import DEPTH, Cell, Outcome
-from ccml.experiments.figures import data_name, save_svg
+from ccml.experiments.figures import NETWORKS, data_name, deepest, save_svg
 
-NETWORKS = ("ConvCCML-2", "ConvCCML-1")  # the deepest that there is
 ROWS = ("Euclidean", "LMNN", "NCA", "CCML", *NETWORKS)
 _STYLES = {  # Okabe and Ito's colours; a dash says it again
     "Euclidean": ("#000000", ":"),
@@ -42,13 +41,13 @@ def curves(results: Mapping[Cell, Outcome | str], measure: str) -> Curves:
             of_data.setdefault(cell.row, []).append(getattr(result, measure))
     means: Curves = {}
     for name, rows in found.items():
-        deepest = next((row for row in NETWORKS if row in rows), None)
+        network = deepest(rows)
         kept = {row: np.mean(values, axis=0) for row, values in rows.items()}
         means[name] = {
             row: kept[row] for row in ("Euclidean", "LMNN", "NCA", "CCML") if row in kept
         }
-        if deepest is not None:
-            means[name]["ConvCCML"] = kept[deepest]
+        if network is not None:
+            means[name]["ConvCCML"] = kept[network]
     return means
 
 
