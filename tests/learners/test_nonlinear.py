@@ -281,7 +281,8 @@ class TestCheckpoint:
     def test_another_activation_is_refused(self, digits, tmp_path):
         X, y = digits[:2]
         for activation in (nn.ReLU(), nn.Tanh()):
-            module = nn.Sequential(nn.Flatten(), nn.Linear(64, 9), activation, nn.Linear(9, 8))
+            layers = [nn.Linear(64, 64) for _ in range(9)]  # a description longer than a message
+            module = nn.Sequential(nn.Flatten(), *layers, activation, nn.Linear(64, 8))
             model = quick(embedding=module, checkpoint=tmp_path / "run")
             if isinstance(activation, nn.ReLU):
                 model.fit(X, y)

@@ -4,10 +4,10 @@ import hashlib
 import io
 import os
 import shutil
-import textwrap
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +106,8 @@ class Checkpoint:
 
     def _compare(self, path: Path, theirs: Mapping[str, str]) -> None:
         differences = [
-            one_line(
-                f"{name} was {_short(theirs.get(name))} and is {_short(self.identity.get(name))}"
-            )
+            f"{one_line(name)} was "
+            + " and is ".join(_where_they_differ(theirs.get(name), self.identity.get(name)))
             for name in sorted({*theirs, *self.identity})
             if theirs.get(name) != self.identity.get(name)
         ]
@@ -119,8 +118,12 @@ class Checkpoint:
             )
 
 
-def _short(value: str | None) -> str:
-    return textwrap.shorten(str(value), 300)
+def _where_they_differ(theirs: str | None, ours: str | None) -> list[str]:
+    """Shorten the texts, such as two networks', so that what differs is still there."""
+    texts = [" ".join(str(value).split()) for value in (theirs, ours)]
+    n_same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+    begin = max(0, n_same - 100)
+    return [("... " if begin else "") + one_line(text[begin:]) for text in texts]
 
 
 def _previous(path: Path) -> Path:
