@@ -104,7 +104,11 @@ def _with_workers(folder: Path, n_workers: int) -> tuple[float, float]:
     from distributed import Client, LocalCluster
 
     cluster = LocalCluster(
-        n_workers, threads_per_worker=1, processes=True, memory_limit="1GB", dashboard_address=":0"
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit="1GB",
+        dashboard_address=":0",
     )
     with cluster, Client(cluster) as client:
         rows, labels = (da.from_zarr(folder / f"{name}.zarr") for name in ("rows", "labels"))

@@ -15,7 +15,9 @@ from ccml import CCKNNClassifier
 @pytest.fixture(scope="module")
 def client():
     with (
-        LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
         Client(cluster) as client,
     ):
         yield client

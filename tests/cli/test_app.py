@@ -59,11 +59,13 @@ def test_tuned_settings_are_used(run, tmp_path):
     assert (tmp_path / "settings" / "digits.toml").exists()
 
 
-def test_sandwich_saves_the_picture_and_says_where(run, tmp_path):
-    result = run("reproduce", "sandwich", "--out", str(tmp_path))
+def test_sandwich_saves_the_picture_and_says_where(run, report):
+    tables = {path: path.read_bytes() for path in report.glob("*.*")}
+    result = run("reproduce", "sandwich", "--out", str(report))
     assert result.exit_code == 0
-    assert b"<svg" in (tmp_path / "sandwich.svg").read_bytes()
-    assert str(tmp_path / "index.html") in result.output
+    assert b"<svg" in (report / "sandwich.svg").read_bytes()
+    assert str(report / "sandwich.html") in result.output
+    assert all(path.read_bytes() == content for path, content in tables.items())
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ccml.experiments.layout import (
 from ccml.experiments.records import DATASETS, ROWS, RULES, Comparison, Figure, Record
 from ccml.experiments.typeset import latex, markdown
 
-__all__ = ["html", "latex", "markdown", "write"]
+__all__ = ["html", "latex", "markdown", "write", "write_figures"]
 
 _MEDIA_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 
@@ -58,6 +58,13 @@ def write(
         with whole_file(folder / name) as file:
             file.write(text.encode())
     return folder / "index.html"
+
+
+def write_figures(path: Path, figures: Sequence[Figure]) -> Path:
+    """Write a page of figures alone and return its path; a table's report stays as it is."""
+    with whole_file(path) as file:
+        file.write(html([], [], figures).encode())
+    return path
 
 
 def html(

@@ -77,7 +77,10 @@ def reproduce(
     jobs: int = 1,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> Reproduction:
-    """Compute what isn't kept in ``out/cells`` yet, and write the report into ``out``."""
+    """Compute what isn't kept in ``out/cells`` yet, and write the report into ``out``.
+
+    Without the table it is a page with the figure's name, so that of the table stays.
+    """
     results = runs.run(plan.cells, out / "cells", jobs=jobs, on_event=on_event)
     figures = [
         drawn
@@ -85,8 +88,10 @@ def reproduce(
         if target != "table1"
         for drawn in _draw(target, results, out)
     ]
-    records = table1.records(results) if "table1" in plan.targets else []
-    comparisons = list(table1.comparisons(results)) if "table1" in plan.targets else []
+    if "table1" not in plan.targets:
+        page = report.write_figures(out / f"{plan.targets[0]}.html", figures)
+        return Reproduction([], [], figures, page)
+    records, comparisons = table1.records(results), list(table1.comparisons(results))
     page = report.write(out, records, comparisons, figures)
     return Reproduction(records, comparisons, figures, page)
 
