@@ -35,6 +35,7 @@ BENCHMARKS = {
     "commands": commands.run,
     "dask": dask_gallery.run,
     "gallery": gallery.run,
+    "gallery-growth": gallery.grow,
     "memory": memory.run,
     "torchrun": torchrun.run,
     "defaults": defaults.run,

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -57,23 +58,28 @@ def run(sizes: tuple[int, ...] = SIZES) -> None:
             _compare_workers(Path(folder), n_rows)
 
 
-def _write(folder: Path, n_rows: int) -> None:
+def mixture() -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+    """Return what draws rows and labels of 200 Gaussians in 64 dimensions, ten classes."""
     rng = np.random.default_rng(0)
     spectrum = (1 / np.sqrt(np.arange(1, 65))).astype(np.float32)
     centres = 2 * rng.normal(size=(200, 64)).astype(np.float32) * spectrum
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        parts = rng.integers(200, size=n)
+        noise = rng.standard_normal((n, 64), dtype=np.float32)
+        return centres[parts] + noise * spectrum, parts % 10
+
+    return draw
+
+
+def _write(folder: Path, n_rows: int) -> None:
+    draw = mixture()
     rows = zarr.create_array(
         folder / "rows.zarr", shape=(n_rows, 64), chunks=(min(CHUNK, n_rows), 64), dtype="f4"
     )
     labels = zarr.create_array(
         folder / "labels.zarr", shape=(n_rows,), chunks=(min(CHUNK, n_rows),), dtype="i8"
     )
-
-    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
-        parts = rng.integers(200, size=n)
-        return centres[parts] + rng.standard_normal(
-            (n, 64), dtype=np.float32
-        ) * spectrum, parts % 10
-
     np.save(folder / "queries.npy", draw(QUERIES)[0])
     for begin in range(0, n_rows, CHUNK):
         here = slice(begin, min(begin + CHUNK, n_rows))

@@ -11,12 +11,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
 
+from benchmarks.dask_gallery import mixture
 from benchmarks.search import medians
 from ccml import CCML, Gallery, datasets
 from ccml.gallery._keys import ITEM, LABEL, among, key_of
 from ccml.neighbors import ClassIndex
 
 N_TRAIN, N_TIMED, K = 10_000, 300, 5
+SIZES, PART = (10_000, 100_000, 1_000_000), 50_000
 
 
 def run() -> None:
@@ -49,6 +51,33 @@ def run() -> None:
             rates = " and ".join(f"{N_TIMED / seconds:,.0f}" for seconds in times)
             overhead = 100 * (times[0] / times[1] - 1)
             print(f"{name}: {rates} queries/s by gallery and pymilvus, {overhead:+.0f} % time")
+
+
+def grow() -> None:
+    """Fill galleries with n x 64 float32 (200 Gaussians, ten classes) and classify 2,000 queries.
+
+    As `dask` does in memory and in partitions; labels are compared with those in memory.
+    """
+    for n_rows in SIZES:
+        draw = mixture()
+        (Q, _), (X, y) = draw(2000), draw(n_rows)
+        model = FunctionTransformer().fit(X[:1])  # they are embedded
+        with TemporaryDirectory() as folder, Gallery(model, Path(folder) / "items.db") as gallery:
+            start = time.perf_counter()
+            for begin in range(0, n_rows, PART):
+                part = slice(begin, begin + PART)
+                gallery.add(X[part], y[part], range(n_rows)[part])
+            added = time.perf_counter() - start
+            start = time.perf_counter()
+            labels = gallery.classify(Q, K)
+            each = 1e3 * (time.perf_counter() - start) / len(Q)
+            size = sum(f.stat().st_size for f in Path(folder).rglob("*") if f.is_file()) / n_rows
+        same = int((labels == ClassIndex(X, y).predict(Q, K)).sum())
+        print(
+            f"{n_rows:9,} items  added in {added:6.1f} s, {size:.0f} bytes each; classify "
+            f"{each:.2f} ms a query, {same:,} of {len(Q):,} labels as in memory",
+            flush=True,
+        )
 
 
 def mnist() -> tuple[np.ndarray, ...]:

@@ -31,7 +31,7 @@ class PartitionedIndex:
     Parameters
     ----------
     X : dask array of shape (n_rows, n_features)
-        A partition of ``X`` has to fit into the memory of a worker about four times.
+        A worker needs memory for about seven partitions of ``X``: the next one and layouts too.
     y : dask array or series, or array-like, of shape (n_rows,)
 
     Attributes
