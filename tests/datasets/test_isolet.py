@@ -98,3 +98,11 @@ def test_the_real_training_rows_are_shuffled(isolet):
     for rows in (isolet.train, isolet.validation):
         share_of_equal_neighbours = (np.diff(isolet.y[rows]) == 0).mean()
         assert share_of_equal_neighbours < 2 / 26
+
+
+def test_every_group_of_speakers_said_every_letter_twice(isolet):
+    speakers = isolet.factors["speakers"]
+    np.testing.assert_array_equal(np.bincount(speakers), [0, 1560, 1560, 1560, 1558, 1559])
+    letters = np.stack([np.bincount(isolet.y[speakers == group]) for group in range(1, 6)])
+    assert (letters >= 58).all()  # 30 speakers, twice; three recordings are lost
+    np.testing.assert_array_equal(np.flatnonzero(speakers == 5), isolet.test)

@@ -1,5 +1,7 @@
 """The search for Table I's settings: on validation rows only, and resumable."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,18 @@ def test_what_is_chosen_is_written_and_read(tmp_path, no_test_rows):
         noted = protocol.table(tmp_path / "settings" / "digits.toml")[chosen.row]["validation"]
         assert noted["knn"] == round(chosen.knn, 2)
         assert noted["trials"] == 1
+
+
+def test_isolets_speakers_are_on_one_side_of_a_fold():
+    if not os.environ.get("CCML_DATA"):
+        pytest.skip("needs ISOLET: set CCML_DATA")
+    isolet = protocol.load("isolet")
+    folds = list(choose._folds("isolet", isolet))
+    assert len(folds) == 4
+    for fold in folds:
+        heard, unheard = (set(isolet.factors["speakers"][part]) for part in (fold.train, fold.test))
+        assert heard | unheard == {1, 2, 3, 4}
+        assert not heard & unheard
 
 
 def test_wine_is_validated_on_other_folds_than_the_tables():

@@ -68,7 +68,8 @@ def load(name: str) -> Dataset:
         - ``"wine"``: 178 wines of 3 growers, 13 measurements, float64. Split 70 to 30.
         - ``"digits"``: 1,797 digits of 8 x 8 pixels, 0 to 16, float64. Split 70 to 30.
         - ``"isolet"``: 7,797 spoken letters, 617 features in [-1, 1], float32. The 30 speakers of
-          the test rows spoke none of the others.
+          the test rows spoke none of the others; ``factors["speakers"]`` has which of five groups
+          of 30 speakers spoke a row, 5 in the test.
         - ``"mnist"``: 70,000 handwritten digits of 28 x 28 pixels, 0 to 255, uint8.
         - ``"norb"``: small NORB, 48,600 stereo pairs of 50 toys in 5 categories, 32 x 32 pixels,
           0 to 255, uint8; as :func:`load_small_norb` gives it. The toys of the test rows are
