@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from milvus_lite.adapter.grpc.server import start_server_in_thread
+from pymilvus import MilvusClient
 
 from ccml import Gallery
+from ccml.gallery import GalleryError
 
 
 def test_kills(tmp_path):
@@ -141,3 +143,10 @@ def test_no_server(model):
         port = unused.getsockname()[1]
     with pytest.raises(ConnectionError, match=rf"http://127.0.0.1:{port} didn't answer"):
         Gallery(model, f"http://127.0.0.1:{port}", timeout=1)
+
+
+@pytest.mark.parametrize("version", ["v2.2.16", "2.3.1", "v2.3.1-lite"])
+def test_a_server_that_is_too_old(proxy, model, monkeypatch, version):
+    monkeypatch.setattr(MilvusClient, "get_server_version", lambda self, timeout: version)
+    with pytest.raises(GalleryError, match=rf"is Milvus {version}\. A gallery needs 2\.3\.2 or"):
+        Gallery(model, proxy.uri)

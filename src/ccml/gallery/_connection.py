@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +16,7 @@ try:
 except ImportError as error:
     raise ImportError("Gallery needs the package pymilvus: pip install 'ccml[gallery]'.") from error
 
+_OLDEST = (2, 3, 2)  # Milvus that has arrays, which filters are about
 _SLOW_TRIES = 3  # of calls that time out
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds
 _PASSING = (
@@ -57,6 +59,8 @@ class Connection:
             raise self._unreachable(error) from error
         if self.is_file:
             _users[os.path.abspath(uri)] += 1
+        else:
+            self._check_version()
 
     @property
     def is_last(self) -> bool:
@@ -76,6 +80,16 @@ class Connection:
             _users[path] -= 1
             if not _users[path]:
                 server_manager_instance.release_server(path)
+
+    def _check_version(self) -> None:
+        version = self.call("get_server_version")
+        numbers = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)  # None: not a release, or Milvus Lite
+        if numbers and tuple(map(int, numbers.groups())) < _OLDEST:
+            self.close()
+            oldest = ".".join(map(str, _OLDEST))
+            raise GalleryError(
+                f"{self.uri} is Milvus {version}. A gallery needs {oldest} or newer."
+            )
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the client."""
