@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ccml import preprocessing
-from ccml.preprocessing import Flatten, LocalContrastNormalization
+from ccml.preprocessing import Flatten, LocalContrastNormalization, with_shifts
 
 
 def reflected(i, n):
@@ -184,3 +184,27 @@ def test_flatten(shape):
     X = np.arange(np.prod(shape), dtype=float).reshape(shape)
     np.testing.assert_array_equal(Flatten().fit_transform(X), X.reshape(5, -1))
     assert Flatten().fit_transform(X.astype(np.uint8)).dtype == np.float32
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (2, 4, 5), (40,)])
+def test_shifted_copies_are_the_images_a_pixel_away(shape):
+    images = np.random.default_rng(0).normal(size=(3, *shape))
+    image_shape = (2, 4, 5) if len(shape) == 1 else None
+    X, y = with_shifts(images, [7, 8, 9], image_shape=image_shape)
+    assert X.shape == (15, *shape)
+    np.testing.assert_array_equal(y, [7, 8, 9] * 5)
+    channels = (-1,) if len(shape) == 2 else (-1, 2)
+    original, up, down, left, right = (part.reshape(*channels, 4, 5) for part in np.split(X, 5))
+    np.testing.assert_array_equal(original, images.reshape(original.shape))
+    np.testing.assert_array_equal(up[..., :-1, :], original[..., 1:, :])
+    np.testing.assert_array_equal(down[..., 1:, :], original[..., :-1, :])
+    np.testing.assert_array_equal(left[..., :-1], original[..., 1:])
+    np.testing.assert_array_equal(right[..., 1:], original[..., :-1])
+    np.testing.assert_array_equal(right[..., 0], original[..., 0])
+
+
+def test_shifting_what_are_no_images_is_refused():
+    with pytest.raises(ValueError, match="with_shifts needs images of shape"):
+        with_shifts(np.zeros((3, 16)), [0, 1, 2])
+    with pytest.raises(ValueError, match="a label for each image"):
+        with_shifts(np.zeros((3, 4, 4)), [0, 1])

@@ -145,6 +145,50 @@ class Flatten(TransformerMixin, BaseEstimator):
         return tags
 
 
+def with_shifts(
+    X: ArrayLike, y: ArrayLike, *, image_shape: tuple[int, ...] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return images with copies that are shifted by one pixel: up, down, left and right.
+
+    A metric that is learned from five times the images, and a classifier that compares with all of
+    them, take a shifted image for what it is. Hold nothing out of them for early stopping
+    (``validation_fraction=0``): for each image held out a copy would be left to train on.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, height, width), (n, channels, height, width) or (n, n_features)
+    y : array-like of shape (n,)
+    image_shape : tuple of int, optional
+        (height, width) or (channels, height, width) of images that come as flat rows.
+
+    Returns
+    -------
+    X, y : ndarrays of 5 n images and labels
+        First the images as they are, then all copies shifted one way, and so on. Pixels that come
+        in at a border are those that were there.
+
+    Examples
+    --------
+    >>> from ccml.preprocessing import with_shifts
+    >>> X, y = with_shifts([[[1, 2], [3, 4]]], ["a"])
+    >>> X[1].tolist(), X[3].tolist()  # up, left
+    ([[3, 4], [3, 4]], [[2, 2], [4, 4]])
+    """
+    X, y = np.asarray(X), np.asarray(y)
+    if y.shape != X.shape[:1]:
+        raise ValueError(f"with_shifts needs a label for each image; got {X.shape} and {y.shape}.")
+    _, height, width = shape = image_of("with_shifts", X.shape[1:], image_shape)
+    images = X.reshape(-1, *shape)
+    rows, columns = np.arange(height), np.arange(width)
+    copies = [
+        images[:, :, (rows + down).clip(0, height - 1)][
+            :, :, :, (columns + right).clip(0, width - 1)
+        ]
+        for down, right in ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
+    ]
+    return np.concatenate(copies).reshape(-1, *X.shape[1:]), np.tile(y, len(copies))
+
+
 def _normalized(images: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """Normalise images of shape (n, height, width), each by itself."""
 

@@ -51,6 +51,7 @@ class Cell:
         facts = {
             "format": _FORMAT,
             "data": [data.name, _digest_of(self.dataset)],
+            "copies": self.row in protocol.SHIFTED,
             "steps": [[type(step).__name__, _parameters(step)] for step in model],
             "rules": [self.settings.knn, self.settings.ccknn, self.settings.pca_ccknn],
             "seed": self.seed,  # of the folds
@@ -150,7 +151,8 @@ def _tested(cell: Cell, data: Dataset, fold: Fold, on_epoch: Callable[[int], Non
         wrong=np.array([space.knn_wrong(settings.knn), own.ccknn_wrong(settings.ccknn)]),
         ndcg=ndcg,
         precision=precision,
-        nearest=fold.train[space.found[:, :SHOWN]].astype(np.int32),
+        # Copies of rows follow them, all in the same order.
+        nearest=fold.train[space.found[:, :SHOWN] % len(fold.train)].astype(np.int32),
         n_components=[space.n_components, own.n_components],
     )
 
@@ -164,10 +166,13 @@ def errors_by_k(cell: Cell, data: Dataset, fold: Fold, ks: Sequence[int]) -> lis
 
 
 def _fitted(cell: Cell, data: Dataset, fold: Fold, **options: Any) -> "_Space":
-    X, y = protocol.rows_as(cell.row, data.X), data.y
     model = protocol.pipeline(cell.dataset, data, cell.row, cell.settings, cell.seed, **options)
-    train = X[fold.train], y[fold.train]
-    return _Space(model.fit(*train), train, X[fold.test], y[fold.test])
+    X, y = protocol.gallery_rows(cell.row, data, fold.train)
+    # Networks draw shifts of their own.
+    n_learned = len(fold.train) if cell.row in protocol.NETWORKS else len(X)
+    model.fit(X[:n_learned], y[:n_learned])
+    queries = protocol.rows_as(cell.row, data.X[fold.test])
+    return _Space(model, (X, y), queries, data.y[fold.test])
 
 
 class _Space:
@@ -176,12 +181,12 @@ class _Space:
     def __init__(
         self,
         model: Pipeline,
-        train: tuple[NDArray[Any], NDArray[Any]],
+        gallery: tuple[NDArray[Any], NDArray[Any]],
         queries: NDArray[Any],
         truth: NDArray[Any],
     ) -> None:
-        embedded = model.transform(train[0])
-        self.index, self.labels, self.truth = ClassIndex(embedded, train[1]), train[1], truth
+        embedded = model.transform(gallery[0])
+        self.index, self.labels, self.truth = ClassIndex(embedded, gallery[1]), gallery[1], truth
         self.queries = model.transform(queries)
         self.n_components = int(embedded.shape[1])
         self.found = self.index.nearest(self.queries, min(DEPTH, len(embedded))).indices

@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from ccml import datasets
 from ccml.datasets import Dataset
 from ccml.learners import CCML, ITML, KNCA, LMNN, NCA, NCMC, ConvCCML, ConvNetClassifier
-from ccml.preprocessing import LocalContrastNormalization
+from ccml.preprocessing import LocalContrastNormalization, with_shifts
 
 EUCLIDEAN = ("Euclidean", "Euclidean-best-PCA")
 LINEAR: dict[str, Callable[..., BaseEstimator]] = {
@@ -39,6 +39,7 @@ LINEAR: dict[str, Callable[..., BaseEstimator]] = {
     "CCML-log": partial(CCML, loss="log-likelihood"),
     "CCML-accuracy": partial(CCML, loss="expected-accuracy"),
     "CCML-per-class": partial(CCML, objective="per-class"),
+    "CCML-shifts": CCML,
 }
 NETWORKS: dict[str, Callable[..., BaseEstimator]] = {  # for images only
     "ConvNet-1": partial(ConvNetClassifier, layers=1),
@@ -47,6 +48,7 @@ NETWORKS: dict[str, Callable[..., BaseEstimator]] = {  # for images only
     "ConvCCML-2": partial(ConvCCML, layers=2),
     "ConvCCML-2-shifts": partial(ConvCCML, layers=2, max_shift=2),  # the paper has no shifts
 }
+SHIFTED = ("CCML-shifts", "ConvCCML-2-shifts")  # whose gallery has shifted copies of the images
 ROWS = (*EUCLIDEAN, *LINEAR, *NETWORKS)
 NAMES = ("wine", "isolet", "mnist", "norb", "digits")
 
@@ -163,3 +165,11 @@ def folds(name: str, data: Dataset, seed: int) -> Iterator[Fold]:
 def rows_as(row: str, X: NDArray[Any]) -> NDArray[Any]:
     """Bytes stay bytes for networks, which keep them until a batch is due."""
     return X if row in NETWORKS or X.dtype != np.uint8 else X.astype(np.float32)
+
+
+def gallery_rows(
+    row: str, data: Dataset, rows: NDArray[np.intp]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what test rows are compared with: training rows, and after them copies if any."""
+    X, y = rows_as(row, data.X[rows]), data.y[rows]
+    return with_shifts(X, y, image_shape=data.image_shape) if row in SHIFTED else (X, y)

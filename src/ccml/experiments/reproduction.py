@@ -51,8 +51,8 @@ class Plan:
             check_option("reproduce", "rows", row, protocol.ROWS)
             if not any(row in protocol.rows_of(name) for name in names):
                 raise ValueError(
-                    f"{row} is for larger images than {' and '.join(names)} has. The data sets "
-                    f"that have it: {', '.join(_with_row(row))}."
+                    f"{row} isn't for {' or '.join(names)}. The data sets that have it: "
+                    f"{', '.join(_with_row(row))}."
                 )
         targets = TARGETS if target == "all" else (target,)
         every = table1.cells(names, rows, seeds, settings)
