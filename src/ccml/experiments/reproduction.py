@@ -41,12 +41,13 @@ class Plan:
         folder with settings that go before those of the library.
         """
         check_option("reproduce", "target", target, ("all", *TARGETS))
-        seeds = _QUICK if quick else table1.SEEDS
+        seeds = _QUICK if quick else None
         if n_seeds is not None:
-            seeds = dict.fromkeys(seeds, range(check_count("reproduce", "n_seeds", n_seeds)))
+            known = _QUICK if quick else table1.SEEDS
+            seeds = dict.fromkeys(known, range(check_count("reproduce", "n_seeds", n_seeds)))
         names = list(datasets or (_QUICK if quick else _PAPERS))
         for name in names:
-            check_option("reproduce", "datasets", name, seeds)
+            check_option("reproduce", "datasets", name, seeds or table1.SEEDS)
         for row in rows or ():
             check_option("reproduce", "rows", row, protocol.ROWS)
             if not any(row in protocol.rows_of(name) for name in names):
