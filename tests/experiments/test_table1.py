@@ -42,10 +42,6 @@ class TestCells:
         assert len(cells) == 1 + len(table1.SEEDS["isolet"])
         assert len(table1.cells(["wine"], ["Euclidean"])) == len(table1.SEEDS["wine"])  # folds
 
-    def test_what_takes_longest_has_one_seed_unless_more_are_asked_for(self):
-        assert len(table1.cells(["mnist"], ["LMNN", "CCML"])) == 1 + len(table1.SEEDS["mnist"])
-        assert len(table1.cells(["mnist"], ["LMNN"], {"mnist": range(3)})) == 3
-
     def test_the_first_seed_of_all_comes_first(self):
         seeds = [cell.seed for cell in table1.cells(["wine", "isolet"], ["CCML"])]
         assert seeds == sorted(seeds)

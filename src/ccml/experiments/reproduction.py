@@ -41,13 +41,12 @@ class Plan:
         folder with settings that go before those of the library.
         """
         check_option("reproduce", "target", target, ("all", *TARGETS))
-        seeds = _QUICK if quick else None
+        seeds = _QUICK if quick else table1.SEEDS
         if n_seeds is not None:
-            known = _QUICK if quick else table1.SEEDS
-            seeds = dict.fromkeys(known, range(check_count("reproduce", "n_seeds", n_seeds)))
+            seeds = dict.fromkeys(seeds, range(check_count("reproduce", "n_seeds", n_seeds)))
         names = list(datasets or (_QUICK if quick else _PAPERS))
         for name in names:
-            check_option("reproduce", "datasets", name, seeds or table1.SEEDS)
+            check_option("reproduce", "datasets", name, seeds)
         for row in rows or ():
             check_option("reproduce", "rows", row, protocol.ROWS)
             if not any(row in protocol.rows_of(name) for name in names):
