@@ -71,6 +71,11 @@ def test_records_average_over_the_seeds():
     assert knn.command == "ccml reproduce table1 --datasets isolet --rows CCML"
 
 
+def test_the_command_says_how_many_seeds_if_they_are_more_than_usual():
+    results = {cell_of("mnist", "CCML", seed): outcome([1], [0]) for seed in range(4)}
+    assert table1.records(results)[0].command.endswith("--datasets mnist --rows CCML --seeds 4")
+
+
 def test_a_row_with_a_failure_has_no_number_but_a_reason():
     results = {
         cell_of("isolet", "CCML", 0): outcome([1, 0, 0, 0]),

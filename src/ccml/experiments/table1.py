@@ -75,7 +75,7 @@ def _record(name: str, row: str, rule: str, results: Results) -> Record:
         "rule": rule,
         "paper": None if figures is None else figures[column],
         "settings": kept | dict(settings.learner),
-        "command": f"ccml reproduce table1 --datasets {name} --rows {row}",
+        "command": _command(name, row, len(results)),
     }
     failures = [result for result in results.values() if isinstance(result, str)]
     if failures:
@@ -96,6 +96,11 @@ def _record(name: str, row: str, rule: str, results: Results) -> Record:
         machine=about["machine"],
         stand_in=about["stand_in"],
     )
+
+
+def _command(name: str, row: str, n_seeds: int) -> str:
+    seeds = f" --seeds {n_seeds}" if n_seeds > len(SEEDS[name]) else ""
+    return f"ccml reproduce table1 --datasets {name} --rows {row}{seeds}"
 
 
 def comparisons(results: Results) -> Iterator[Comparison]:
