@@ -1,6 +1,8 @@
 """The search for Table I's settings: on validation rows only, and resumable."""
 
+import itertools
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,3 +85,30 @@ def test_what_is_searched_are_parameters_of_the_learner(row):
     space = choose._space(digits, row)
     learner = protocol.pipeline("digits", digits, row, protocol.Settings(), seed=0)[-1]
     assert set(space) - {"pca"} <= set(learner.get_params())
+
+
+def test_a_trial_that_is_worse_than_most_ends_before_its_last_fold(tmp_path, monkeypatch):
+    n_folds = []  # of each trial
+
+    def errors_by_k(cell, data, fold, ks):
+        if cell.seed == 0:
+            n_folds.append(0)
+        n_folds[-1] += 1
+        return [[len(n_folds) / 100] * len(ks)] * 2  # every trial is worse than those before
+
+    monkeypatch.setattr(choose, "errors_by_k", errors_by_k)
+    minutes = itertools.count(step=60)
+    monkeypatch.setattr(choose, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
+    found = choose.choose("wine", "Euclidean-best-PCA", tmp_path / "trials.db", minutes=5)
+    assert n_folds == [30, 30, 1, 1, 1]
+    assert found.n_trials == 5
+    assert found.settings.pca == protocol.settings_of("wine", "Euclidean-best-PCA").pca
+
+
+def test_a_search_begins_with_what_is_good_for_other_rows():
+    data = datasets.load("digits")
+    now = protocol.settings_of("isolet", "NCA")
+    first, *others = choose._known("isolet", "NCA", now, choose._space(data, "NCA"))
+    assert first == now.learner
+    assert {"dropout": 0.2} in others  # CCML's
+    assert not any("n_centroids" in learner for learner in others)  # NCMC's own
