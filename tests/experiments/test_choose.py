@@ -73,7 +73,7 @@ def test_wine_is_validated_on_other_folds_than_the_tables():
     wine = datasets.load("wine")
     searched = list(choose._folds("wine", wine))
     of_table = [fold for seed in range(10) for fold in protocol.folds("wine", wine, seed)]
-    assert len(searched) == 30
+    assert len(searched) == 100
     assert not {fold.test.tobytes() for fold in searched} & {
         fold.test.tobytes() for fold in of_table
     }
@@ -100,7 +100,7 @@ def test_a_trial_that_is_worse_than_most_ends_before_its_last_fold(tmp_path, mon
     minutes = itertools.count(step=60)
     monkeypatch.setattr(choose, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
     found = choose.choose("wine", "Euclidean-best-PCA", tmp_path / "trials.db", minutes=5)
-    assert n_folds == [30, 30, 1, 1, 1]
+    assert n_folds == [100, 100, 1, 1, 1]
     assert found.n_trials == 5
     assert found.settings.pca == protocol.settings_of("wine", "Euclidean-best-PCA").pca
 

@@ -6,7 +6,7 @@ chooses is written to ``OUT/settings``; a file that is to be used by all goes to
 
 Validation rows are those of the data set (`Dataset.validation`), but for two. ISOLET is tested on
 speakers whom nobody has heard, so each of the four groups of training speakers is left out in turn.
-Wine has too few rows, so: 10-fold cross-validation with three other foldings (seeds 100 to 102)
+Wine has too few rows, so: 10-fold cross-validation with ten other foldings (seeds 100 to 109)
 than those of the table. Of these two, a trial ends after a fold if it is worse so far than most
 others were.
 """
@@ -30,7 +30,7 @@ from ccml.experiments.cells import Cell, errors_by_k
 from ccml.experiments.protocol import Fold, Settings
 
 NEIGHBORS = (1, 3, 5, 9)  # each rule's k
-_SEEDS_OF_WINE = range(100, 103)
+_SEEDS_OF_WINE = range(100, 110)
 _LEARNER = "learner"  # its parameters, where a trial has them from the settings
 _ERRORS = "errors"  # on validation rows, which a trial remembers: of each rule, for each k
 
