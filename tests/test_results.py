@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccml.experiments import records
+from ccml.experiments import protocol, records
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,6 +19,18 @@ def test_the_page_is_what_make_results_writes():
 def test_no_cell_was_computed_by_code_that_is_not_in_the_history():
     for record in records.read(ROOT / "docs" / "results" / "results.json"):
         assert not record.commit.endswith("-changed")
+
+
+def test_every_figure_is_of_the_settings_that_the_command_uses():
+    for record in records.read(ROOT / "docs" / "results" / "results.json"):
+        used = protocol.settings_of(record.dataset, record.row)
+        expected = dict(used.learner)
+        if not record.row.startswith("ConvNet"):
+            expected[f"k of {record.rule.upper()}"] = getattr(used, record.rule)
+        if record.row not in protocol.NETWORKS:
+            expected["PCA"] = used.pca_of(record.rule)
+        shown = {name: value for name, value in record.settings.items() if name != "dimensions"}
+        assert shown == expected, (record.dataset, record.row)
 
 
 @pytest.mark.parametrize(
