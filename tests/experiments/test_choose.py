@@ -61,7 +61,7 @@ def test_isolets_speakers_are_on_one_side_of_a_fold():
     if not os.environ.get("CCML_DATA"):
         pytest.skip("needs ISOLET: set CCML_DATA")
     isolet = protocol.load("isolet")
-    folds = list(choose._folds("isolet", isolet))
+    folds = list(itertools.chain.from_iterable(choose._rounds("isolet", isolet)))
     assert len(folds) == 4
     for fold in folds:
         heard, unheard = (set(isolet.factors["speakers"][part]) for part in (fold.train, fold.test))
@@ -71,7 +71,7 @@ def test_isolets_speakers_are_on_one_side_of_a_fold():
 
 def test_wine_is_validated_on_other_folds_than_the_tables():
     wine = datasets.load("wine")
-    searched = list(choose._folds("wine", wine))
+    searched = list(itertools.chain.from_iterable(choose._rounds("wine", wine)))
     of_table = [fold for seed in range(10) for fold in protocol.folds("wine", wine, seed)]
     assert len(searched) == 100
     assert not {fold.test.tobytes() for fold in searched} & {
@@ -87,7 +87,7 @@ def test_what_is_searched_are_parameters_of_the_learner(row):
     assert set(space) - {"pca"} <= set(learner.get_params())
 
 
-def test_a_trial_that_is_worse_than_most_ends_before_its_last_fold(tmp_path, monkeypatch):
+def test_a_trial_that_is_worse_than_most_ends_after_a_folding(tmp_path, monkeypatch):
     n_folds = []  # of each trial
 
     def errors_by_k(cell, data, fold, ks):
@@ -100,7 +100,7 @@ def test_a_trial_that_is_worse_than_most_ends_before_its_last_fold(tmp_path, mon
     minutes = itertools.count(step=60)
     monkeypatch.setattr(choose, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
     found = choose.choose("wine", "Euclidean-best-PCA", tmp_path / "trials.db", minutes=5)
-    assert n_folds == [100, 100, 1, 1, 1]
+    assert n_folds == [100, 100, 10, 10, 10]
     assert found.n_trials == 5
     assert found.settings.pca == protocol.settings_of("wine", "Euclidean-best-PCA").pca
 

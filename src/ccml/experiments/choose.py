@@ -7,8 +7,8 @@ chooses is written to ``OUT/settings``; a file that is to be used by all goes to
 Validation rows are those of the data set (`Dataset.validation`), but for two. ISOLET is tested on
 speakers whom nobody has heard, so each of the four groups of training speakers is left out in turn.
 Wine has too few rows, so: 10-fold cross-validation with ten other foldings (seeds 100 to 109)
-than those of the table. Of these two, a trial ends after a fold if it is worse so far than most
-others were.
+than those of the table. Of these two, a trial ends after a group or a folding if it is worse so far
+than most others were.
 """
 
 import json
@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold
 
 from ccml._atomic import whole_file
 from ccml._study import distributions, opened_study, optuna
@@ -28,6 +27,7 @@ from ccml.datasets import Dataset
 from ccml.experiments import protocol
 from ccml.experiments.cells import Cell, errors_by_k
 from ccml.experiments.protocol import Fold, Settings
+from ccml.objectives import LOSSES
 
 NEIGHBORS = (1, 3, 5, 9)  # each rule's k
 _SEEDS_OF_WINE = range(100, 110)
@@ -70,17 +70,16 @@ def choose(dataset: str, row: str, trials: Path, *, minutes: float) -> Chosen:
     space = _space(data, row)
     facts = {"row": row, "data": f"{data.name}, {data.X.shape}", "kept": str(now)}
     with opened_study(trials, facts, seed=0, name=f"{dataset} {row}") as study:
-        study.pruner = optuna.pruners.MedianPruner(n_startup_trials=2)
 
         def try_one() -> None:
             trial = study.ask(space)
             try:
-                for fold, errors in enumerate(
+                for n_rounds, errors in enumerate(
                     _errors_so_far(dataset, data, row, _of_trial(now, trial))
                 ):
                     score = float(np.mean([min(of_rule) for of_rule in errors]))
-                    trial.report(score, fold)
-                    if trial.should_prune():
+                    trial.report(score, n_rounds)
+                    if _is_worse_than_most(score, n_rounds, _done(study)):
                         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
                         return
             except ConvergenceWarning:  # the only one that isn't ignored: Ctrl-C
@@ -108,6 +107,15 @@ def choose(dataset: str, row: str, trials: Path, *, minutes: float) -> Chosen:
 
 def _done(study: Any) -> list[Any]:
     return [trial for trial in study.trials if _ERRORS in trial.user_attrs]
+
+
+def _is_worse_than_most(score: float, n_rounds: int, trials: Sequence[Any]) -> bool:
+    """Compare with what others had after as many rounds.
+
+    Optuna's pruners go by a trial's best round, and of scores so far that is often the first.
+    """
+    others = [trial.intermediate_values[n_rounds] for trial in trials]
+    return len(others) > 1 and score > np.median(others)
 
 
 def _best(dataset: str, row: str, now: Settings, trials: Sequence[Any], n_trials: int) -> Chosen:
@@ -160,6 +168,10 @@ def _space(data: Dataset, row: str) -> dict[str, Any]:
         space["n_centroids"] = integer(1, 20, log=True)
     elif row not in ("NCA", "ConvNet-1", "ConvNet-2"):
         space["n_neighbors"] = integer(1, 15)
+    if row in ("NCMC", "NCA", "KNCA", "CCML"):  # the others have a loss of their own, by name
+        space["loss"] = one_of(tuple(LOSSES))
+    if row == "CCML":
+        space["objective"] = one_of(("local", "per-class"))
     return space
 
 
@@ -199,27 +211,27 @@ def _of_trial(now: Settings, trial: Any) -> Settings:
 def _errors_so_far(
     dataset: str, data: Dataset, row: str, settings: Settings
 ) -> Iterator[list[list[float]]]:
-    """Yield the mean error of each rule, for each k of NEIGHBORS, after every fold."""
-    errors = []
-    for seed, fold in enumerate(_folds(dataset, data)):
-        errors.append(errors_by_k(Cell(dataset, row, seed, settings), data, fold, NEIGHBORS))
+    """Yield the mean error of each rule, for each k of NEIGHBORS, after every round of folds."""
+    errors: list[list[list[float]]] = []
+    for folds in _rounds(dataset, data):
+        for fold in folds:
+            cell = Cell(dataset, row, len(errors), settings)
+            errors.append(errors_by_k(cell, data, fold, NEIGHBORS))
         yield np.mean(errors, axis=0).tolist()
 
 
-def _folds(dataset: str, data: Dataset) -> Iterator[Fold]:
+def _rounds(dataset: str, data: Dataset) -> Iterator[list[Fold]]:
     if dataset == "isolet":
         rows = np.concatenate([data.train, data.validation])
         speakers = data.factors["speakers"][rows]
         for group in np.unique(speakers):
-            yield Fold(rows[speakers != group], rows[speakers == group])
+            yield [Fold(rows[speakers != group], rows[speakers == group])]
         return
     if dataset != "wine":
-        yield Fold(data.train, data.validation)
+        yield [Fold(data.train, data.validation)]
         return
     for seed in _SEEDS_OF_WINE:
-        folds = StratifiedKFold(10, shuffle=True, random_state=seed)
-        for train, test in folds.split(data.X, data.y):
-            yield Fold(train, test)
+        yield list(protocol.folds(dataset, data, seed))
 
 
 def _write(folder: Path, chosen: Chosen) -> None:
