@@ -167,7 +167,7 @@ def _space(data: Dataset, row: str) -> dict[str, Any]:
     if row == "NCMC":
         space["n_centroids"] = integer(1, 20, log=True)
     elif row not in ("NCA", "ConvNet-1", "ConvNet-2"):
-        space["n_neighbors"] = integer(1, 15)
+        space["n_neighbors"] = integer(1, 50, log=True)
     if row in ("NCMC", "NCA", "KNCA", "CCML"):  # the others have a loss of their own, by name
         space["loss"] = one_of(tuple(LOSSES))
     if row == "CCML":
