@@ -64,7 +64,7 @@ MARKDOWN = rf"""{SUMMARY}
 | NORB (stand-in) | CCML | 23.49 | 12.15 | {DASH} <sup>a</sup> | 2.13 |
 | NORB (stand-in) | ConvNet (1 layer) | 10.24 | 9.25 |  |  |
 
-Errors in percent of the test rows, mean ± standard deviation over the seeds; bold where at or below the paper's. ConvNet's figure is its own error.
+Errors in percent of the test rows, mean ± standard deviation over the seeds; bold where at or below the paper's. In parentheses: the best number of principal components. ConvNet's figure is its own error.
 
 <sup>a</sup> 50% of 3 \* 4 \<GB\> & more\_memory
 
@@ -78,7 +78,7 @@ With CCKNN on Wine, NCA is 0.10 percentage points below CCML (p = 0.750, 178 tes
 LATEX = r"""% needs \usepackage{booktabs}
 \begin{table*}
 \centering
-\caption{Classification error in percent, mean $\pm$ standard deviation over the seeds; the paper's figure in parentheses. Bold: the lowest of the linear learners.}
+\caption{Classification error in percent, mean $\pm$ standard deviation over the seeds; the paper's figure in brackets. Bold: the lowest of the linear learners. In parentheses: the best number of principal components.}
 \label{tab:errors}
 \footnotesize
 \setlength{\tabcolsep}{3pt}
@@ -88,12 +88,12 @@ LATEX = r"""% needs \usepackage{booktabs}
 \cmidrule(lr){2-3}\cmidrule(lr){4-5}
  & KNN & CCKNN & KNN & CCKNN \\
 \midrule
-Euclidean & 3.31{\scriptsize\,$\pm$\,0.57} (3.99) & 3.40{\scriptsize\,$\pm$\,0.57} (3.29) &  &  \\
+Euclidean & 3.31{\scriptsize\,$\pm$\,0.57} [3.99] & 3.40{\scriptsize\,$\pm$\,0.57} [3.29] &  &  \\
 \midrule
-NCA & 2.25{\scriptsize\,$\pm$\,0.57} (2.74) & \textbf{0.80}{\scriptsize\,$\pm$\,0.57} (2.60) & 24.54 (13.00) &  \\
-CCML & \textbf{0.84}{\scriptsize\,$\pm$\,0.57} (2.13) & 0.90{\scriptsize\,$\pm$\,0.57} (2.04) & \textbf{23.49} (12.15) & --\textsuperscript{a} (2.13) \\
+NCA & 2.25{\scriptsize\,$\pm$\,0.57} [2.74] & \textbf{0.80}{\scriptsize\,$\pm$\,0.57} [2.60] & 24.54 [13.00] &  \\
+CCML & \textbf{0.84}{\scriptsize\,$\pm$\,0.57} [2.13] & 0.90{\scriptsize\,$\pm$\,0.57} [2.04] & \textbf{23.49} [12.15] & --\textsuperscript{a} [2.13] \\
 \midrule
-ConvNet (1 layer) &  &  & \multicolumn{2}{c}{10.24 (9.25)} \\
+ConvNet (1 layer) &  &  & \multicolumn{2}{c}{10.24 [9.25]} \\
 \bottomrule
 \end{tabular}
 \par\textsuperscript{a} 50\% of 3 * 4 \textless{}GB\textgreater{} \& more\_memory
@@ -111,6 +111,15 @@ def test_markdown():
 
 def test_latex():
     assert report.latex(RECORDS) == LATEX
+
+
+def test_the_best_number_of_components_is_in_parentheses():
+    best = replace(BASE, row="Euclidean-best-PCA", settings={"dimensions": 6})
+    assert "| **0.84** ± 0.57 (6) | 2.13 |" in report.markdown([best])
+    assert r"& 0.84{\scriptsize\,$\pm$\,0.57}{\scriptsize\,(6)} [2.13] &" in report.latex([best])
+    assert ">(6)<" in report.html([best], [], [])
+    other = replace(best, row="Euclidean")
+    assert "(6)" not in report.markdown([other]) + report.latex([other])
 
 
 def test_a_good_table_is_summed_up_in_a_sentence_each():

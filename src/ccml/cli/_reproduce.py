@@ -155,7 +155,8 @@ def _figure(record: "Record") -> str:
         return "-"
     colour = {True: "green", False: "red", None: "default"}[record.at_most_paper]
     spread = f" ± {record.spread:.2f}" if len(record.seeds) > 1 else ""
-    return f"[{colour}]{record.error:.2f}[/]{spread}"
+    best = "" if record.best_n_components is None else f" ({record.best_n_components})"
+    return f"[{colour}]{record.error:.2f}[/]{spread}{best}"
 
 
 def _minutes(seconds: float) -> str:

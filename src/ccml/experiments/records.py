@@ -151,6 +151,11 @@ class Record:
         return self.row, self.dataset, self.rule
 
     @property
+    def best_n_components(self) -> int | None:
+        """How many principal components were best, where the row is about that."""
+        return self.settings.get("dimensions") if self.row == "Euclidean-best-PCA" else None
+
+    @property
     def at_most_paper(self) -> bool | None:
         """Whether the error is at or below the paper's, to the paper's two decimals.
 

@@ -17,7 +17,8 @@ from ccml.experiments.records import DATASETS, ROWS, RULES, Comparison, Record
 
 _LEGEND = (
     "Errors in percent of the test rows, mean ± standard deviation over the seeds; bold where at "
-    "or below the paper's. ConvNet's figure is its own error."
+    "or below the paper's. In parentheses: the best number of principal components. ConvNet's "
+    "figure is its own error."
 )
 
 
@@ -74,6 +75,8 @@ def _markdown_cells(cells: Sequence[Cell]) -> list[str]:
             mean = f"**{mean}**"
         note = f" <sup>{cell.note}</sup>" if cell.note else ""
         spread = f" ± {record.spread:.2f}" if len(record.seeds) > 1 else ""
+        if record.best_n_components is not None:
+            spread += f" ({record.best_n_components})"
         paper = "" if record.paper is None else f"{record.paper:.2f}"
         texts += [mean + spread + note, paper]
     return texts + [""] * (4 - len(texts))
@@ -96,7 +99,8 @@ def latex(records: Iterable[Record]) -> str:
         r"\begin{table*}",
         r"\centering",
         r"\caption{Classification error in percent, mean $\pm$ standard deviation over the seeds; "
-        r"the paper's figure in parentheses. Bold: the lowest of the linear learners.}",
+        r"the paper's figure in brackets. Bold: the lowest of the linear learners. In parentheses: "
+        r"the best number of principal components.}",
         r"\label{tab:errors}",
         r"\footnotesize",
         r"\setlength{\tabcolsep}{3pt}",
@@ -128,8 +132,10 @@ def _latex_cell(cell: Cell) -> str:
     text = rf"\textbf{{{mean}}}" if cell.lowest else mean
     if len(record.seeds) > 1:
         text += rf"{{\scriptsize\,$\pm$\,{record.spread:.2f}}}"
+    if record.best_n_components is not None:
+        text += rf"{{\scriptsize\,({record.best_n_components})}}"
     text += rf"\textsuperscript{{{cell.note}}}" if cell.note else ""
-    text += f" ({record.paper:.2f})" if record.paper is not None else ""
+    text += f" [{record.paper:.2f}]" if record.paper is not None else ""
     return rf"\multicolumn{{2}}{{c}}{{{text}}}" if cell.n_columns == 2 else text
 
 
