@@ -170,6 +170,17 @@ def test_retrieval_says_where_the_papers_order_does_not_hold(tmp_path):
     assert (tmp_path / "retrieval.svg").read_bytes() == once
 
 
+def test_retrieval_names_every_k_where_the_order_does_not_hold(tmp_path):
+    nca = np.full(DEPTH, 0.8)
+    nca[[0, 80, 81, 82]] = 0.9
+    results = {
+        cell_of("isolet", "CCML"): outcome([0], ndcg=0.9),
+        cell_of("isolet", "NCA"): outcome([0], ndcg=nca),
+    }
+    (sentence,) = retrieval.figure(results, tmp_path / "retrieval.svg")
+    assert sentence == "ISOLET: CCML is not above NCA at k = 1, 81 to 83 (equal)."
+
+
 def test_gallery_shows_what_ccml_repairs(tmp_path):
     n_test = len(protocol.load("digits").test)
     euclidean, ccml = np.zeros(n_test), np.zeros(n_test)

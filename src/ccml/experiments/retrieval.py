@@ -97,8 +97,13 @@ def _order(name: str, rows: Mapping[str, NDArray[np.float64]]) -> str:
         if above:
             sentences.append(f"{better} is above {', '.join(above)} at every k")
         for other in [other for other in gaps if other not in above]:
-            ks = np.flatnonzero(gaps[other] <= 0) + 1
-            span = f"k = {ks[0]}" + (f" to {ks[-1]}" if len(ks) > 1 else "")
+            spans = _spans(np.flatnonzero(gaps[other] <= 0) + 1)
             most = f"by up to {-gaps[other].min():.4f}" if (gaps[other] < 0).any() else "equal"
-            sentences.append(f"{better} is not above {other} at {span} ({most})")
+            sentences.append(f"{better} is not above {other} at k = {spans} ({most})")
     return f"{name}: {'; '.join(sentences)}."
+
+
+def _spans(ks: NDArray[np.intp]) -> str:
+    """Write rising numbers as one does: 1, 5 to 9."""
+    runs = np.split(ks, np.flatnonzero(np.diff(ks) > 1) + 1)
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
