@@ -50,6 +50,11 @@ def opened_study(
             yield study
     except (sqlite3.Error, SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         reason = str(error.__cause__ or error).splitlines()[0]
+        if "disk is full" in reason:
+            raise StudyFileError(
+                f"{path} can't be written ({reason}). What was tried is kept: make room, and run "
+                "it again."
+            ) from error
         raise StudyFileError(
             f"{path} is damaged or can't be written ({reason}). Delete it, or choose another "
             "study=."

@@ -87,28 +87,84 @@ def test_what_is_searched_are_parameters_of_the_learner(row):
     assert set(space) - {"pca"} <= set(learner.get_params())
 
 
-def test_a_trial_that_is_worse_than_most_ends_after_a_folding(tmp_path, monkeypatch):
-    n_folds = []  # of each trial
+@pytest.fixture
+def errors(monkeypatch):
+    """Errors of each fold of each trial on wine, instead of training; time passes by the trial."""
+    given, asked = [], []  # a trial's error; how many folds it was asked for
 
     def errors_by_k(cell, data, fold, ks):
         if cell.seed == 0:
-            n_folds.append(0)
-        n_folds[-1] += 1
-        return [[len(n_folds) / 100] * len(ks)] * 2  # every trial is worse than those before
+            asked.append(0)
+        asked[-1] += 1
+        return [[given[len(asked) - 1]] * len(ks)] * 2
 
     monkeypatch.setattr(choose, "errors_by_k", errors_by_k)
     minutes = itertools.count(step=60)
     monkeypatch.setattr(choose, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
-    found = choose.choose("wine", "Euclidean-best-PCA", tmp_path / "trials.db", minutes=5)
-    assert n_folds == [100, 100, 10, 10, 10]
+    return given, asked
+
+
+def test_a_trial_that_is_worse_than_most_ends_after_a_folding(tmp_path, errors):
+    given, asked = errors
+    given += [0.02, 0.03, 0.04, 0.05, 0.01]
+    found = choose.choose("wine", "ITML", tmp_path / "trials.db", minutes=5)
+    assert asked == [100, 100, 10, 10, 100]
     assert found.n_trials == 5
-    assert found.settings.pca == protocol.settings_of("wine", "Euclidean-best-PCA").pca
+    assert found.knn == pytest.approx(1)
+
+
+def test_of_euclidean_distances_each_rule_has_its_own_best_trial(tmp_path, monkeypatch, errors):
+    of_rules = {40: (0.02, 0.03), 60: (0.03, 0.02)}
+
+    def errors_by_k(cell, data, fold, ks):
+        return [[error] * len(ks) for error in of_rules.get(cell.settings.pca, (0.5, 0.5))]
+
+    monkeypatch.setattr(choose, "errors_by_k", errors_by_k)
+    used = protocol.Settings(pca=40, pca_ccknn=60)
+    monkeypatch.setattr(protocol, "settings_of", lambda *_: used)
+    found = choose.choose("wine", "Euclidean-best-PCA", tmp_path / "trials.db", minutes=2)
+    assert (found.settings.pca, found.settings.pca_ccknn) == (40, 60)
+    assert (found.knn, found.ccknn) == pytest.approx((2, 2))
+
+
+def test_what_is_used_is_tried_after_a_kill_too(tmp_path, monkeypatch, errors):
+    given, asked = errors
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(choose, "errors_by_k", killed)
+        with pytest.raises(KeyboardInterrupt):
+            choose.choose("wine", "ITML", tmp_path / "trials.db", minutes=0)
+    given.append(0.03)
+    found = choose.choose("wine", "ITML", tmp_path / "trials.db", minutes=0)
+    assert asked == [100]
+    assert found.settings.learner == protocol.settings_of("wine", "ITML").learner
+    assert found.n_trials == 1
+
+
+def test_data_that_is_not_there_is_passed_over(tmp_path, monkeypatch):
+    def load(name):
+        if name == "mnist":
+            raise FileNotFoundError(name)
+        return datasets.load(name)
+
+    monkeypatch.setattr(protocol, "load", load)
+    cells = [
+        Cell(name, "Euclidean", 0, protocol.settings_of(name, "Euclidean"))
+        for name in ("mnist", "digits")
+    ]
+    told = []
+    choose.choose_all(cells, tmp_path, minutes=0, on_chosen=told.append)
+    assert [chosen.dataset for chosen in told] == ["digits"]
 
 
 def test_a_search_begins_with_what_is_good_for_other_rows():
-    now = protocol.settings_of("norb", "LMNN")
+    used = protocol.settings_of("norb", "LMNN")
     space = choose._space(datasets.load("digits"), "LMNN")
-    first, *others = choose._known("norb", "LMNN", now, space)
-    assert first == now.learner
-    assert now.learner | {"weight_decay": 0.1} in others  # CCML's
-    assert not any("n_centroids" in learner for learner in others)  # NCMC's own
+    first, *others = choose._starts("norb", "LMNN", used, space)
+    assert first == used
+    learners = [start.learner for start in others]
+    assert used.learner | {"weight_decay": 0.1} in learners  # CCML's
+    assert not any("n_centroids" in learner for learner in learners)  # NCMC's own

@@ -14,7 +14,8 @@ than most others were.
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,12 @@ from ccml.experiments.cells import Cell, errors_by_k
 from ccml.experiments.protocol import Fold, Settings
 from ccml.objectives import LOSSES
 
-NEIGHBORS = (1, 3, 5, 9)  # each rule's k
+NEIGHBORS = (1, 3, 5, 9, 15)  # each rule's k
 _SEEDS_OF_WINE = range(100, 110)
-_LEARNER = "learner"  # its parameters, where a trial has them from the settings
-_ERRORS = "errors"  # on validation rows, which a trial remembers: of each rule, for each k
+_AUTO_COMPONENTS = 64  # at most, where n_components is None
+# What a trial remembers:
+_START = "start"  # its settings, where they were there before the search
+_ERRORS = "errors"  # on validation rows: of each rule, for each k
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,16 @@ def choose_all(
     minutes: float,
     on_chosen: Callable[[Chosen], None] = lambda chosen: None,
 ) -> None:
-    """Search for the settings of each row among the cells, and write them to ``out/settings``."""
+    """Search for the settings of each row among the cells, and write them to ``out/settings``.
+
+    Data that isn't there is passed over; whoever then computes the cells hears of it.
+    """
     out.mkdir(parents=True, exist_ok=True)
     for dataset, row in dict.fromkeys((cell.dataset, cell.row) for cell in cells):
+        try:
+            protocol.load(dataset)
+        except OSError:
+            continue
         chosen = choose(dataset, row, out / "trials.db", minutes=minutes)
         _write(out / "settings", chosen)
         on_chosen(chosen)
@@ -65,81 +75,134 @@ def choose_all(
 def choose(dataset: str, row: str, trials: Path, *, minutes: float) -> Chosen:
     """Search for the settings of a row, beginning with those used now and those of other rows."""
     deadline = time.monotonic() + 60 * minutes
-    data = protocol.load(dataset)
-    now = protocol.settings_of(dataset, row)
-    space = _space(data, row)
-    facts = {"row": row, "data": f"{data.name}, {data.X.shape}", "kept": str(now)}
-    with opened_study(trials, facts, seed=0, name=f"{dataset} {row}") as study:
-
-        def try_one() -> None:
-            trial = study.ask(space)
-            try:
-                for n_rounds, errors in enumerate(
-                    _errors_so_far(dataset, data, row, _of_trial(now, trial))
-                ):
-                    score = float(np.mean([min(of_rule) for of_rule in errors]))
-                    trial.report(score, n_rounds)
-                    if _is_worse_than_most(score, n_rounds, _done(study)):
-                        study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-                        return
-            except ConvergenceWarning:  # the only one that isn't ignored: Ctrl-C
-                raise KeyboardInterrupt from None
-            except ValueError as error:  # parameters that don't go together
-                trial.set_user_attr("failure", str(error))
-                study.tell(trial, 1.0)
-            else:
-                trial.set_user_attr(_ERRORS, errors)
-                study.tell(trial, score)
-
-        if not _done(study):
-            for learner in _known(dataset, row, now, space):
-                settings = replace(now, learner=learner)
-                place = _place(space, dataset, data, row, settings)
-                study.enqueue_trial(place, user_attrs={_LEARNER: learner})
-            try_one()
-        while space and time.monotonic() < deadline:
-            try_one()
-        done, n_trials = _done(study), sum(trial.state.is_finished() for trial in study.trials)
-    if not done:
+    search = _Search(dataset, row)
+    # Another search, such as one that begins with what this one finds, is another study.
+    name = f"{dataset} {row} {sha256(str(search.facts).encode()).hexdigest()[:12]}"
+    with opened_study(trials, search.facts, seed=0, name=name) as study:
+        search.enqueue_starts(study)
+        while not search.has_tried_what_is_used(study):
+            search.try_one(study)
+        while search.space and time.monotonic() < deadline:
+            search.try_one(study)
+        finished = _finished(study)
+    if not any(_ERRORS in trial.user_attrs for trial in finished):
         raise ValueError(f"The settings of {row} on {dataset} don't work: see {trials}.")
-    return _best(dataset, row, now, done, n_trials)
+    return search.best_of(finished)
 
 
-def _done(study: Any) -> list[Any]:
-    return [trial for trial in study.trials if _ERRORS in trial.user_attrs]
+class _Search:
+    """What is tried for a row on a data set, and how good it is."""
+
+    def __init__(self, dataset: str, row: str) -> None:
+        self.dataset, self.row = dataset, row
+        self.data = protocol.load(dataset)
+        self.used = protocol.settings_of(dataset, row)
+        self.space = _space(self.data, row)
+        self.rounds = list(_rounds(dataset, self.data))
+        self.starts = list(_starts(dataset, row, self.used, self.space))
+        self.facts = {
+            "data": f"{self.data.name}, {self.data.X.shape}",
+            "settings in use": str(self.used),
+            "space": str(self.space),
+            "k": str(NEIGHBORS),
+        }
+
+    def enqueue_starts(self, study: Any) -> None:
+        """Put in line what is to be tried first; again, what a killed run was trying."""
+        known = [
+            trial.user_attrs.get(_START)
+            for trial in study.trials
+            if trial.state != optuna.trial.TrialState.FAIL
+        ]
+        for start in self.starts:
+            if asdict(start) not in known:
+                study.enqueue_trial(self._place(start), user_attrs={_START: asdict(start)})
+
+    def has_tried_what_is_used(self, study: Any) -> bool:
+        used = asdict(self.starts[0])
+        return any(trial.user_attrs.get(_START) == used for trial in _finished(study))
+
+    def try_one(self, study: Any) -> None:
+        """Train with the next settings, as long as they are no worse than most others."""
+        trial = study.ask(self.space)
+        errors: list[list[list[float]]] = []  # of a fold, of a rule, for a k
+        try:
+            for n_rounds, folds in enumerate(self.rounds, start=1):
+                for fold in folds:
+                    cell = Cell(self.dataset, self.row, len(errors), self._settings_of(trial))
+                    errors.append(errors_by_k(cell, self.data, fold, NEIGHBORS))
+                means = np.mean(errors, axis=0)
+                score = float(means.min(axis=1).mean())
+                trial.report(score, n_rounds)
+                if n_rounds < len(self.rounds) and self._is_worse(study, trial, score, n_rounds):
+                    study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+                    return
+        except ConvergenceWarning:  # the only one that isn't ignored: Ctrl-C
+            raise KeyboardInterrupt from None
+        except ValueError as error:  # parameters that don't go together
+            trial.set_user_attr("failure", str(error))
+            study.tell(trial, 1.0)
+        else:
+            trial.set_user_attr(_ERRORS, means.tolist())
+            study.tell(trial, score)
+
+    def _is_worse(self, study: Any, trial: Any, score: float, n_rounds: int) -> bool:
+        """Whether most other trials were better after as many rounds.
+
+        Optuna's pruners go by a trial's best round, and of means so far that is often the first.
+        """
+        if self.row in protocol.EUCLIDEAN:  # where each rule has its own best trial
+            return False
+        others = [
+            other.intermediate_values[n_rounds]
+            for other in study.trials
+            if other.number != trial.number and n_rounds in other.intermediate_values
+        ]
+        return len(others) > 1 and bool(score > np.median(others))
+
+    def best_of(self, finished: Sequence[Any]) -> Chosen:
+        """Take the trial with the lowest errors of both rules; each rule has its own k.
+
+        Euclidean distances have nothing to train, so each rule has its own number of components.
+        """
+        trials = [trial for trial in finished if _ERRORS in trial.user_attrs]
+
+        def error_of(trial: Any, rule: int) -> float:
+            return min(trial.user_attrs[_ERRORS][rule])
+
+        def best_by(*rules: int) -> Any:
+            return min(trials, key=lambda trial: sum(error_of(trial, rule) for rule in rules))
+
+        each_its_own = self.row in protocol.EUCLIDEAN
+        best = [best_by(0), best_by(1)] if each_its_own else [best_by(0, 1)] * 2
+        settings, of_ccknn = (self._settings_of(trial) for trial in best)
+        of_rules = [trial.user_attrs[_ERRORS][rule] for rule, trial in enumerate(best)]
+        ks = [NEIGHBORS[int(np.argmin(errors))] for errors in of_rules]
+        chosen = replace(settings, knn=ks[0], ccknn=ks[1])
+        if of_ccknn.pca != settings.pca:
+            chosen = replace(chosen, pca_ccknn=of_ccknn.pca)
+        knn, ccknn = (100 * min(errors) for errors in of_rules)
+        return Chosen(self.dataset, self.row, chosen, knn, ccknn, n_trials=len(finished))
+
+    def _settings_of(self, trial: Any) -> Settings:
+        if _START in trial.user_attrs:
+            return Settings(**trial.user_attrs[_START])
+        learner = dict(self.used.learner) | trial.params
+        pca = learner.pop("pca", self.used.pca)
+        return replace(self.used, pca=pca, pca_ccknn=None, learner=learner)
+
+    def _place(self, settings: Settings) -> dict[str, Any]:
+        """Say where in the space settings are, as far as they say."""
+        model = protocol.pipeline(self.dataset, self.data, self.row, settings, seed=0)
+        known = model[-1].get_params() | {"pca": settings.pca}
+        if "n_components" in self.space and known["n_components"] is None:
+            known["n_components"] = min(_AUTO_COMPONENTS, self.space["n_components"].high)
+        return {name: known[name] for name in self.space if known[name] is not None}
 
 
-def _is_worse_than_most(score: float, n_rounds: int, trials: Sequence[Any]) -> bool:
-    """Compare with what others had after as many rounds.
-
-    Optuna's pruners go by a trial's best round, and of scores so far that is often the first.
-    """
-    others = [trial.intermediate_values[n_rounds] for trial in trials]
-    return len(others) > 1 and score > np.median(others)
-
-
-def _best(dataset: str, row: str, now: Settings, trials: Sequence[Any], n_trials: int) -> Chosen:
-    """Take the trial with the lowest errors of both rules; each rule has its own k.
-
-    Euclidean distances have nothing to train, so each rule has its own number of components too.
-    """
-
-    def error_of(trial: Any, rule: int) -> float:
-        return min(trial.user_attrs[_ERRORS][rule])
-
-    def best_by(*rules: int) -> Any:
-        return min(trials, key=lambda trial: sum(error_of(trial, rule) for rule in rules))
-
-    best = [best_by(0), best_by(1)] if row in protocol.EUCLIDEAN else [best_by(0, 1)] * 2
-    settings = [_of_trial(now, trial) for trial in best]
-    of_rules = [trial.user_attrs[_ERRORS][rule] for rule, trial in enumerate(best)]
-    ks = [NEIGHBORS[int(np.argmin(errors))] for errors in of_rules]
-    own = settings[1].pca_of("ccknn")
-    chosen = replace(settings[0], knn=ks[0], ccknn=ks[1])
-    if own != chosen.pca:
-        chosen = replace(chosen, pca_ccknn=own)
-    knn, ccknn = (100 * min(errors) for errors in of_rules)
-    return Chosen(dataset, row, chosen, knn, ccknn, n_trials)
+def _finished(study: Any) -> list[Any]:
+    states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    return [trial for trial in study.trials if trial.state in states]
 
 
 def _space(data: Dataset, row: str) -> dict[str, Any]:
@@ -168,56 +231,28 @@ def _space(data: Dataset, row: str) -> dict[str, Any]:
         space["n_centroids"] = integer(1, 20, log=True)
     elif row not in ("NCA", "ConvNet-1", "ConvNet-2"):
         space["n_neighbors"] = integer(1, 50, log=True)
-    if row in ("NCMC", "NCA", "KNCA", "CCML"):  # the others have a loss of their own, by name
+    if row in ("NCMC", "NCA", "KNCA", "CCML"):  # a variant of CCML is CCML but for what it varies
         space["loss"] = one_of(tuple(LOSSES))
     if row == "CCML":
         space["objective"] = one_of(("local", "per-class"))
     return space
 
 
-def _known(
-    dataset: str, row: str, now: Settings, space: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Yield parameters to begin with: those used now, and what other rows share with the space."""
-    given = dict(now.learner)
-    seen = [given]
-    yield given
+def _starts(dataset: str, row: str, used: Settings, space: dict[str, Any]) -> Iterator[Settings]:
+    """Yield settings to begin with: those used now, and what other rows share with the space."""
+    first = replace(used, pca_ccknn=None)
+    yield first
+    if used.pca_ccknn is not None:
+        yield replace(first, pca=used.pca_ccknn)
+    seen = [first.learner]
     for other in protocol.rows_of(dataset):
         theirs = protocol.settings_of(dataset, other).learner
-        learner = given | {name: value for name, value in theirs.items() if name in space}
+        shared = {name: value for name, value in theirs.items() if name in space}
+        learner = dict(used.learner) | shared
         is_alike = (other in protocol.NETWORKS) == (row in protocol.NETWORKS)
         if is_alike and learner not in seen:
             seen.append(learner)
-            yield learner
-
-
-def _place(
-    space: dict[str, Any], dataset: str, data: Dataset, row: str, settings: Settings
-) -> dict[str, Any]:
-    """Say where in the space settings are, as far as they say."""
-    learner = protocol.pipeline(dataset, data, row, settings, seed=0)[-1]
-    known = learner.get_params() | {"pca": settings.pca}
-    return {name: known[name] for name in space if known[name] is not None}
-
-
-def _of_trial(now: Settings, trial: Any) -> Settings:
-    if _LEARNER in trial.user_attrs:
-        return replace(now, learner=trial.user_attrs[_LEARNER])
-    more = dict(trial.params)
-    pca = more.pop("pca", now.pca)
-    return replace(now, pca=pca, pca_ccknn=None, learner=dict(now.learner) | more)
-
-
-def _errors_so_far(
-    dataset: str, data: Dataset, row: str, settings: Settings
-) -> Iterator[list[list[float]]]:
-    """Yield the mean error of each rule, for each k of NEIGHBORS, after every round of folds."""
-    errors: list[list[list[float]]] = []
-    for folds in _rounds(dataset, data):
-        for fold in folds:
-            cell = Cell(dataset, row, len(errors), settings)
-            errors.append(errors_by_k(cell, data, fold, NEIGHBORS))
-        yield np.mean(errors, axis=0).tolist()
+            yield replace(first, learner=learner)
 
 
 def _rounds(dataset: str, data: Dataset) -> Iterator[list[Fold]]:
@@ -226,12 +261,11 @@ def _rounds(dataset: str, data: Dataset) -> Iterator[list[Fold]]:
         speakers = data.factors["speakers"][rows]
         for group in np.unique(speakers):
             yield [Fold(rows[speakers != group], rows[speakers == group])]
-        return
-    if dataset != "wine":
+    elif dataset == "wine":
+        for seed in _SEEDS_OF_WINE:
+            yield list(protocol.folds(dataset, data, seed))
+    else:
         yield [Fold(data.train, data.validation)]
-        return
-    for seed in _SEEDS_OF_WINE:
-        yield list(protocol.folds(dataset, data, seed))
 
 
 def _write(folder: Path, chosen: Chosen) -> None:
