@@ -28,7 +28,6 @@ def page() -> str:
     found = records.read(KEPT / "results.json")
     comparisons = records.read_comparisons(KEPT / "comparisons.json")
     machines = sorted({record.machine for record in found if record.machine})
-    commits = sorted({record.commit for record in found if record.commit})
     blocks = [
         "<!-- Written by `make results` from docs/results; change nothing here. -->",
         "# Results",
@@ -37,7 +36,7 @@ def page() -> str:
         "were chosen, and everything else that was measured, is in "
         "[measurements](measurements.md).",
         f"Computed on {', '.join(machines)}, one core for each cell, at commit "
-        f"{', '.join(commits)}.",
+        f"{', '.join(records.commits(found))}.",
         "## Table I",
         typeset.markdown(found, comparisons).strip(),
         "## Figures",

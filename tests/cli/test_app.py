@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import ccml
 from ccml.cli import app
 from ccml.experiments import protocol
+from ccml.experiments.choose import NEIGHBORS
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_tuned_settings_are_used(run, tmp_path):
                  "--out", str(tmp_path), "--json"]  # fmt: skip
     result = run(*arguments, "--tune", "0")
     assert "Euclidean on digits: validation error" in result.stderr
-    assert json.loads(result.stdout)[0]["settings"]["k of KNN"] in (1, 3, 5, 9)
+    assert json.loads(result.stdout)[0]["settings"]["k of KNN"] in NEIGHBORS
     assert (tmp_path / "settings" / "digits.toml").exists()
 
 
@@ -72,7 +73,7 @@ def test_sandwich_saves_the_picture_and_says_where(run, report):
     ("arguments", "message"),
     [
         (["reproduce", "table1", "--datasets", "wien"], "did you mean 'wine'"),
-        (["reproduce", "tabel1"], "did you mean 'table1'"),
+        (["reproduce", "tabel1"], "^Error: 'tabel1' is not an option; did you mean 'table1'"),
         (["reproduce", "table1", "--rows", "CCLM"], "did you mean 'CCML'"),
     ],
 )
@@ -93,6 +94,18 @@ def test_missing_data_is_said_in_the_report(run, monkeypatch, tmp_path):
     assert result.exit_code == 0
     assert "mnist.npz is not here; put it there." in (tmp_path / "index.html").read_text()
     assert "mnist.npz is not here; put it there." in result.stderr
+
+
+@pytest.mark.parametrize("what", ["retrieval", "gallery"])
+def test_a_figure_without_its_data_says_so(run, monkeypatch, tmp_path, what):
+    def unreachable(name):
+        raise FileNotFoundError(f"{name}.npz is not here; put it there.")
+
+    monkeypatch.setattr(protocol, "load", unreachable)
+    result = run("reproduce", what, "--datasets", "mnist", "--out", str(tmp_path / "new"))
+    assert result.exit_code == 0
+    assert "mnist.npz is not here; put it there." in result.stderr
+    assert "mnist.npz is not here; put it there." in (tmp_path / "new" / f"{what}.html").read_text()
 
 
 def test_ctrl_c_stops_the_command_not_just_one_fit(run, monkeypatch, tmp_path):

@@ -1,10 +1,12 @@
 """Runs in several processes: nothing that is finished is lost, or computed again."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from ccml.experiments import protocol
 from ccml.experiments.cells import Cell, Outcome, compute
 from ccml.experiments.progress import Progress
-from ccml.experiments.runs import Event, NotKeptError, run
+from ccml.experiments.runs import Event, NotKeptError, _compute, run
 
 
 def cell_of(dataset, row, seed=0):
@@ -67,15 +69,19 @@ def test_a_damaged_file_is_computed_again(tmp_path):
 def test_missing_data_leaves_its_cells_empty_and_says_why(tmp_path, monkeypatch):
     def load(name):
         if name == "isolet":
+            looked_for.append(name)
             raise FileNotFoundError("isolet.npz isn't here; run ccml datasets fetch isolet.")
         return real(name)
 
-    real = protocol.load
+    real, looked_for = protocol.load, []
     monkeypatch.setattr(protocol, "load", load)
-    cells = [cell_of("isolet", "CCML"), cell_of("wine", "Euclidean")]
-    results = run(cells, tmp_path)
-    assert results[cells[0]] == "isolet.npz isn't here; run ccml datasets fetch isolet."
-    assert isinstance(results[cells[1]], Outcome)
+    missing = [cell_of("isolet", "CCML"), cell_of("isolet", "NCA")]
+    there = cell_of("wine", "Euclidean")
+    results = run([*missing, there], tmp_path)
+    for cell in missing:
+        assert results[cell] == "isolet.npz isn't here; run ccml datasets fetch isolet."
+    assert len(looked_for) == 1  # a download that fails takes its time
+    assert isinstance(results[there], Outcome)
 
 
 def test_a_cell_that_fails_says_why_and_the_others_go_on(tmp_path):
@@ -84,6 +90,20 @@ def test_a_cell_that_fails_says_why_and_the_others_go_on(tmp_path):
     results = run(cells, tmp_path)
     assert "n_components=-1" in results[impossible]
     assert isinstance(results[cells[1]], Outcome)
+
+
+def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path, monkeypatch):
+    done, not_kept = cell_of("wine", "Euclidean"), cell_of("wine", "Euclidean", seed=1)
+    run([done], tmp_path)
+
+    def full(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("ccml.experiments.cells.whole_file", full)
+    monkeypatch.setattr("ccml.experiments.runs._Process.told", SimpleNamespace(put=lambda _: None))
+    with pytest.raises(NotKeptError, match=r"can't be kept in .*: No space left on device.* make"):
+        _compute(not_kept, tmp_path / "cell.npz")
+    assert [path.stem for path in tmp_path.iterdir()] == [done.key(protocol.load("wine"))]
 
 
 def test_where_nothing_can_be_written_the_run_stops(tmp_path):

@@ -1,5 +1,7 @@
 """From outcomes to the table's numbers and comparisons, and to figures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,8 @@ ABOUT = {
 def outcome(knn, ccknn=None, ndcg=1.0):
     wrong = np.array([knn, knn if ccknn is None else ccknn], dtype=bool)
     curve = np.full(DEPTH, ndcg)
-    return Outcome(wrong, curve, curve / 2, np.zeros((wrong.shape[1], SHOWN), np.int32), ABOUT)
+    nearest = np.zeros((wrong.shape[1], SHOWN), np.int32)
+    return Outcome(wrong, curve, curve / 2, nearest, dict(ABOUT))
 
 
 def cell_of(dataset, row, seed=0):
@@ -61,19 +64,44 @@ def test_records_average_over_the_seeds():
         cell_of("isolet", "CCML", 1): outcome([1, 1, 0, 0], [0, 0, 0, 0]),
     }
     knn, ccknn = table1.records(results)
-    assert (knn.rule, knn.error, knn.spread) == ("knn", 37.5, 12.5)
+    assert (knn.rule, knn.error, knn.spread) == ("knn", 37.5, 17.678)  # of a sample
     assert (ccknn.rule, ccknn.error, ccknn.spread) == ("ccknn", 0.0, 0.0)
     assert (knn.paper, ccknn.paper) == paper.TABLE1["isolet"]["CCML"]
     assert knn.seeds == (0, 1)
     assert knn.seconds == 4
     assert knn.settings["dimensions"] == 3
     assert ccknn.settings["dimensions"] == 2
-    assert knn.command == "ccml reproduce table1 --datasets isolet --rows CCML"
+    assert knn.command == "ccml reproduce table1 --datasets isolet --rows CCML --seeds 2"
 
 
-def test_the_command_says_how_many_seeds_if_they_are_more_than_usual():
-    results = {cell_of("mnist", "CCML", seed): outcome([1], [0]) for seed in range(4)}
-    assert table1.records(results)[0].command.endswith("--datasets mnist --rows CCML --seeds 4")
+@pytest.mark.parametrize(
+    ("name", "row", "n_seeds", "options"),
+    [
+        ("isolet", "CCML", 3, ""),
+        ("isolet", "CCML", 1, " --seeds 1"),
+        ("isolet", "CCML", 4, " --seeds 4"),
+        ("isolet", "Euclidean", 1, ""),
+    ],
+)
+def test_the_command_says_how_many_seeds_if_they_are_not_as_usual(name, row, n_seeds, options):
+    results = {cell_of(name, row, seed): outcome([1], [0]) for seed in range(n_seeds)}
+    command = table1.records(results)[0].command
+    assert command == f"ccml reproduce table1 --datasets {name} --rows {row}{options}"
+
+
+def test_the_command_says_that_settings_come_from_a_search():
+    settings = replace(protocol.settings_of("mnist", "CCML"), knn=11)
+    (record, _) = table1.records({Cell("mnist", "CCML", 0, settings): outcome([1], [0])})
+    assert record.command.endswith("--rows CCML --tune 0")
+
+
+def test_seeds_of_two_commits_name_both():
+    one, other = outcome([1]), outcome([0])
+    other.about["commit"] = "def"
+    results = {cell_of("mnist", "CCML", 0): one, cell_of("mnist", "CCML", 1): other}
+    found = table1.records(results)
+    assert found[0].commit == "abc, def"
+    assert records.commits(found) == ["abc", "def"]
 
 
 def test_a_row_with_a_failure_has_no_number_but_a_reason():

@@ -34,6 +34,7 @@ _OPTIONS = {
     "seed": "--seed",
     "study": "-o",
     "target": "--target",
+    "what": "",  # an argument, not an option
 }
 # "CCML(n_neighbors=0)", "delimiter=';'" or "target="; not the folder of "target=1/data.parquet".
 _PARAMETER = re.compile(
@@ -66,7 +67,7 @@ def in_options(sentence: str) -> str:
     """
 
     def option(found: re.Match[str]) -> str:
-        return f"{_OPTIONS[found['name']]} {found['value']}".rstrip()
+        return f"{_OPTIONS[found['name']]} {found['value']}".strip()
 
     return _PARAMETER.sub(option, sentence)
 

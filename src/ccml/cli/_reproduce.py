@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @errors_in_one_line
 def reproduce(
-    target: Annotated[
+    what: Annotated[
         str, typer.Argument(help="table1, sandwich, retrieval, gallery, or all.")
     ] = "all",
     datasets: Annotated[
@@ -78,17 +78,15 @@ def reproduce(
     from ccml.experiments.reproduction import Plan, reproduce
 
     names, of_rows = _names(datasets), _names(rows)
-    plan = Plan.of(target, names, of_rows, n_seeds=seeds, quick=quick)
+    plan = Plan.of(what, names, of_rows, n_seeds=seeds, quick=quick)
     if tune is not None:
         from ccml.experiments.choose import choose_all
 
         choose_all(plan.cells, out, minutes=tune, on_chosen=_say_what_was_chosen)
-        plan = Plan.of(
-            target, names, of_rows, n_seeds=seeds, quick=quick, settings=out / "settings"
-        )
+        plan = Plan.of(what, names, of_rows, n_seeds=seeds, quick=quick, settings=out / "settings")
     with _progress(plan, jobs) as progress:
         made = reproduce(plan, out, jobs=jobs, on_event=progress.note)
-    for reason in dict.fromkeys(record.reason for record in made.records if record.reason):
+    for reason in made.reasons:
         say(f"Note: {reason}")
     if as_json:
         print_json([vars(record) for record in made.records])

@@ -201,6 +201,12 @@ class Figure:
     seconds: float
 
 
+def commits(records: Iterable[Record]) -> list[str]:
+    """List the commits that the numbers come from, each once; seeds may differ in theirs."""
+    of_all = {commit for record in records for commit in record.commit.split(", ")}
+    return sorted(filter(None, of_all))
+
+
 def in_order(records: Iterable[Record]) -> list[Record]:
     """Sort records by data set, row and rule; refuse two for one place."""
     found: dict[tuple[str, str, str], Record] = {}

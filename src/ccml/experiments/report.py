@@ -60,15 +60,22 @@ def write(
     return folder / "index.html"
 
 
-def write_figures(path: Path, figures: Sequence[Figure]) -> Path:
-    """Write a page of figures alone and return its path; a table's report stays as it is."""
+def write_figures(path: Path, figures: Sequence[Figure], missing: Sequence[str] = ()) -> Path:
+    """Write a page of figures alone and return its path; a table's report stays as it is.
+
+    ``missing`` says why something isn't in them.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
-        file.write(html([], [], figures).encode())
+        file.write(html([], [], figures, missing).encode())
     return path
 
 
 def html(
-    records: Iterable[Record], comparisons: Iterable[Comparison], figures: Iterable[Figure]
+    records: Iterable[Record],
+    comparisons: Iterable[Comparison],
+    figures: Iterable[Figure],
+    missing: Sequence[str] = (),
 ) -> str:
     """Lay everything out as one page that needs nothing else."""
     from jinja2 import Environment, StrictUndefined
@@ -96,8 +103,9 @@ def html(
         compared=[data for data in DATASETS if any(data == c.dataset for c in comparisons)],
         sentences=[_apostrophes(sentence) for sentence in comparisons_in_words(comparisons)],
         figures=[(figure, _data_uri(figure)) for figure in figures],
-        commits=sorted({record.commit for record in records}),
-        machines=sorted({record.machine for record in records}),
+        missing=missing,
+        commits=results.commits(records),
+        machines=sorted({record.machine for record in records if record.machine}),
         DATASETS=DATASETS,
         RULES=RULES,
     )

@@ -18,15 +18,16 @@ _QUICK: Mapping[str, Sequence[int]] = {"wine": range(2), "digits": range(1)}
 
 @dataclass(frozen=True)
 class Plan:
-    """What to reproduce."""
+    """What to reproduce; ``options`` are those of the command that asks for the same."""
 
     targets: Sequence[str]
     cells: Sequence[Cell]
+    options: str = ""
 
     @classmethod
     def of(
         cls,
-        target: str = "all",
+        what: str = "all",
         datasets: Sequence[str] | None = None,
         rows: Sequence[str] | None = None,
         *,
@@ -40,7 +41,7 @@ class Plan:
         The quick form is wine and digits with few seeds, which need no download. ``settings`` is a
         folder with settings that go before those of the library.
         """
-        check_option("reproduce", "target", target, ("all", *TARGETS))
+        check_option("reproduce", "what", what, ("all", *TARGETS))
         seeds = _QUICK if quick else table1.SEEDS
         if n_seeds is not None:
             seeds = dict.fromkeys(seeds, range(check_count("reproduce", "n_seeds", n_seeds)))
@@ -54,20 +55,28 @@ class Plan:
                     f"{row} isn't for {' or '.join(names)}. The data sets that have it: "
                     f"{', '.join(_with_row(row))}."
                 )
-        targets = TARGETS if target == "all" else (target,)
+        targets = TARGETS if what == "all" else (what,)
         every = table1.cells(names, rows, seeds, settings)
         cells = [cell for cell in every if any(_needs(target, cell) for target in targets)]
-        return cls(targets, cells)
+        options = " --quick" if quick else ""
+        if datasets:
+            options += f" --datasets {','.join(datasets)}"
+        if rows:
+            options += f" --rows {','.join(rows)}"
+        if n_seeds is not None:
+            options += f" --seeds {n_seeds}"
+        return cls(targets, cells, options)
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a plan."""
+    """What came of a plan; ``reasons`` are those why something is missing."""
 
     records: Sequence[Record]
     comparisons: Sequence[Comparison]
     figures: Sequence[Figure]
     page: Path
+    reasons: Sequence[str]
 
 
 def reproduce(
@@ -86,27 +95,30 @@ def reproduce(
         drawn
         for target in plan.targets
         if target != "table1"
-        for drawn in _draw(target, results, out)
+        for drawn in _draw(target, plan.options, results, out)
     ]
+    reasons = list(dict.fromkeys(found for found in results.values() if isinstance(found, str)))
     if "table1" not in plan.targets:
-        page = report.write_figures(out / f"{plan.targets[0]}.html", figures)
-        return Reproduction([], [], figures, page)
+        page = report.write_figures(out / f"{plan.targets[0]}.html", figures, reasons)
+        return Reproduction([], [], figures, page, reasons)
     records, comparisons = table1.records(results), list(table1.comparisons(results))
     page = report.write(out, records, comparisons, figures)
-    return Reproduction(records, comparisons, figures, page)
+    return Reproduction(records, comparisons, figures, page, reasons)
 
 
-def _draw(target: str, results: Mapping[Cell, Outcome | str], out: Path) -> list[Figure]:
+def _draw(
+    target: str, options: str, results: Mapping[Cell, Outcome | str], out: Path
+) -> list[Figure]:
     start = time.perf_counter()
     if target == "sandwich":
         errors = sandwich.figure(out / "sandwich.svg")
         captions = {"sandwich": _sandwich_caption(errors)}
-        title = "Figure 2: Sandwich"
+        title, options = "Figure 2: Sandwich", ""
     elif target == "retrieval":
         if not retrieval.curves(results, "ndcg"):
             return []
         sentences = retrieval.figure(results, out / "retrieval.svg")
-        captions = {"retrieval": f"Retrieval on test rows. {' '.join(sentences)}"}
+        captions = {"retrieval": " ".join(["Retrieval on test rows.", *sentences])}
         title = "Figure 3: nDCG@k and the fraction of the true class among the k nearest"
     else:
         names = dict.fromkeys(cell.dataset for cell in results if _has_images(cell))
@@ -118,7 +130,9 @@ def _draw(target: str, results: Mapping[Cell, Outcome | str], out: Path) -> list
         title = "Figure 4: nearest images"
     seconds = round(time.perf_counter() - start, 1)
     return [
-        Figure(name, title, caption, out / f"{name}.svg", f"ccml reproduce {target}", seconds)
+        Figure(
+            name, title, caption, out / f"{name}.svg", f"ccml reproduce {target}{options}", seconds
+        )
         for name, caption in captions.items()
     ]
 

@@ -85,11 +85,11 @@ def figure(results: Mapping[Cell, Outcome | str], path: Path) -> list[str]:
         list(handles.values()), list(handles), loc="outside lower center", ncols=5, frameon=False
     )
     save_svg(canvas, path)
-    return [_order(name, measures["nDCG@k"][name]) for name in names]
+    return list(filter(None, (_order(name, measures["nDCG@k"][name]) for name in names)))
 
 
 def _order(name: str, rows: Mapping[str, NDArray[np.float64]]) -> str:
-    """Say where the paper's order holds, and where it doesn't."""
+    """Say where the paper's order holds, and where it doesn't; nothing where it can't be told."""
     sentences = []
     for better, others in _EXPECTED.items():
         gaps = {other: rows[better] - rows[other] for other in others if {better, other} <= {*rows}}
@@ -100,7 +100,7 @@ def _order(name: str, rows: Mapping[str, NDArray[np.float64]]) -> str:
             spans = _spans(np.flatnonzero(gaps[other] <= 0) + 1)
             most = f"by up to {-gaps[other].min():.4f}" if (gaps[other] < 0).any() else "equal"
             sentences.append(f"{better} is not above {other} at k = {spans} ({most})")
-    return f"{name}: {'; '.join(sentences)}."
+    return f"{name}: {'; '.join(sentences)}." if sentences else ""
 
 
 def _spans(ks: NDArray[np.intp]) -> str:

@@ -47,14 +47,18 @@ def run(
     Killed, or interrupted, it loses the cells that were being computed and no other.
     """
     results: dict[Cell, Outcome | str] = {}
+    missing: dict[str, str] = {}  # why a data set isn't here; it is looked for once
     paths: dict[Path, list[Cell]] = {}  # of cells that are the same under two names, one is enough
     for cell in cells:
         try:
-            path = folder / f"{cell.key(protocol.load(cell.dataset))}.npz"
-        except OSError as error:  # the data isn't here
-            results[cell] = " ".join(str(error).split())
+            data = None if cell.dataset in missing else protocol.load(cell.dataset)
+        except OSError as error:
+            data, missing[cell.dataset] = None, " ".join(str(error).split())
+        if data is None:
+            results[cell] = missing[cell.dataset]
             on_event(_end(cell, results[cell]))
             continue
+        path = folder / f"{cell.key(data)}.npz"
         kept = _kept(path)
         if kept is None:
             paths.setdefault(path, []).append(cell)

@@ -9,7 +9,7 @@ The protocol is in `ccml.experiments.protocol`. ConvNet has one figure, its own 
 for both rules.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +39,18 @@ def cells(
     settings: Path | None = None,
 ) -> list[Cell]:
     """List the cells of the table, the first seed of all of them first."""
-    wanted = []
-    for seed in range(max(len(seeds[name]) for name in datasets)):
-        for name in datasets:
-            of_data = [row for row in protocol.rows_of(name) if rows is None or row in rows]
-            for row in of_data:
-                # Without a learner there is nothing random but wine's folds.
-                once = row in protocol.EUCLIDEAN and name != "wine"
-                if seed in seeds[name] and not (once and seed):
-                    wanted.append(Cell(name, row, seed, protocol.settings_of(name, row, settings)))
-    return wanted
+    return [
+        Cell(name, row, seed, protocol.settings_of(name, row, settings))
+        for seed in range(max(len(seeds[name]) for name in datasets))
+        for name in datasets
+        for row in protocol.rows_of(name)
+        if (rows is None or row in rows) and seed in _of_row(seeds[name], name, row)
+    ]
+
+
+def _of_row(seeds: Sequence[int], name: str, row: str) -> Sequence[int]:
+    """Without a learner there is nothing random but wine's folds."""
+    return seeds[:1] if row in protocol.EUCLIDEAN and name != "wine" else seeds
 
 
 def records(results: Results) -> list[Record]:
@@ -75,7 +77,7 @@ def _record(name: str, row: str, rule: str, results: Results) -> Record:
         "rule": rule,
         "paper": None if figures is None else figures[column],
         "settings": kept | dict(settings.learner),
-        "command": _command(name, row, len(results)),
+        "command": _command(name, row, results),
     }
     failures = [result for result in results.values() if isinstance(result, str)]
     if failures:
@@ -89,18 +91,21 @@ def _record(name: str, row: str, rule: str, results: Results) -> Record:
     return Record(
         **common,
         error=round(float(np.mean(errors)), 3),
-        spread=round(float(np.std(errors)), 3),
+        spread=round(float(np.std(errors, ddof=1)), 3) if len(errors) > 1 else 0.0,
         seeds=tuple(cell.seed for cell in results),
         seconds=round(sum(outcome.about["seconds"] for outcome in outcomes), 1),
-        commit=about["commit"],
+        commit=", ".join(dict.fromkeys(outcome.about["commit"] for outcome in outcomes)),
         machine=about["machine"],
         stand_in=about["stand_in"],
     )
 
 
-def _command(name: str, row: str, n_seeds: int) -> str:
-    seeds = f" --seeds {n_seeds}" if n_seeds > len(SEEDS[name]) else ""
-    return f"ccml reproduce table1 --datasets {name} --rows {row}{seeds}"
+def _command(name: str, row: str, cells: Collection[Cell]) -> str:
+    as_usual = len(cells) == len(_of_row(SEEDS[name], name, row))
+    options = "" if as_usual else f" --seeds {len(cells)}"
+    if any(cell.settings != protocol.settings_of(name, row) for cell in cells):
+        options += " --tune 0"  # which has the trials that they come from
+    return f"ccml reproduce table1 --datasets {name} --rows {row}{options}"
 
 
 def comparisons(results: Results) -> Iterator[Comparison]:
