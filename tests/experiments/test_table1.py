@@ -95,13 +95,14 @@ def test_the_command_says_that_settings_come_from_a_search():
     assert record.command.endswith("--rows CCML --tune 0")
 
 
-def test_seeds_of_two_commits_name_both():
+def test_records_tell_all_of_their_seeds():
     one, other = outcome([1]), outcome([0])
-    other.about["commit"] = "def"
+    other.about |= {"commit": "def", "notes": ["CCML hadn't converged after 5 epochs."]}
     results = {cell_of("mnist", "CCML", 0): one, cell_of("mnist", "CCML", 1): other}
     found = table1.records(results)
     assert found[0].commit == "abc, def"
     assert records.commits(found) == ["abc", "def"]
+    assert found[0].notes == ("CCML hadn't converged after 5 epochs.",)
 
 
 def test_a_row_with_a_failure_has_no_number_but_a_reason():

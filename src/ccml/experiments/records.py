@@ -71,6 +71,8 @@ class Record:
     reason : str, optional
         Why there is no number: then ``error``, ``spread`` and ``seconds`` are None, and ``seeds``
         is empty.
+    notes : tuple of str, optional
+        What else to know, such as that training ended before it had converged.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Record:
     stand_in: bool
     command: str
     reason: str | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_option("Record", "row", self.row, ROWS)
@@ -103,6 +106,7 @@ class Record:
             self._check_type(name, str, "text")
         self._check_type("stand_in", bool, "True or False")
         self._check_type("seeds", tuple, "a tuple of whole numbers")
+        self._check_type("notes", tuple, "a tuple of texts")
         self._check_settings()
         for seed in self.seeds:
             check_count("Record", "seeds", seed, minimum=0)
@@ -285,8 +289,8 @@ def _record(entry: Any) -> Record:
     for name in names:
         if name not in entry:
             raise ValueError(f"the field {name!r} is missing.")
-    seeds = entry["seeds"]
-    return Record(**entry | {"seeds": tuple(seeds) if isinstance(seeds, list) else seeds})
+    lists = {name: entry[name] for name in ("seeds", "notes") if isinstance(entry[name], list)}
+    return Record(**entry | {name: tuple(values) for name, values in lists.items()})
 
 
 def _place(entry: Any) -> str:

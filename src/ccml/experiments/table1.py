@@ -97,6 +97,7 @@ def _record(name: str, row: str, rule: str, results: Results) -> Record:
         commit=", ".join(dict.fromkeys(outcome.about["commit"] for outcome in outcomes)),
         machine=about["machine"],
         stand_in=about["stand_in"],
+        notes=tuple(dict.fromkeys(note for found in outcomes for note in found.about["notes"])),
     )
 
 
