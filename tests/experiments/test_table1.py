@@ -97,7 +97,7 @@ def test_the_command_says_that_settings_come_from_a_search():
 
 def test_records_tell_all_of_their_seeds():
     one, other = outcome([1]), outcome([0])
-    other.about |= {"commit": "def", "notes": ["CCML hadn't converged after 5 epochs."]}
+    other.about.update(commit="def", notes=["CCML hadn't converged after 5 epochs."])
     results = {cell_of("mnist", "CCML", 0): one, cell_of("mnist", "CCML", 1): other}
     found = table1.records(results)
     assert found[0].commit == "abc, def"
