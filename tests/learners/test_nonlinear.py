@@ -86,6 +86,13 @@ def test_bytes_are_scaled(embedding, digits):
     assert by_bytes.transform(X).tobytes() == by_floats.transform(X * np.float32(1 / 255)).tobytes()
 
 
+def test_the_output_of_a_network_has_the_precision_it_was_computed_in(digits):
+    X, y = digits[:2]
+    X = X.reshape(len(X), -1).astype(np.float64)
+    assert quick(embedding=MLP((8,))).fit(X, y).transform(X).dtype == np.float32
+    assert quick().fit(X, y).transform(X).dtype == np.float64
+
+
 def test_bytes_and_floats_may_take_turns(digits):
     X, y = digits[:2]
     for model in (quick(embedding=Conv(1)).fit(X / 255, y), quick(embedding=MLP()).fit(X, y)):

@@ -10,6 +10,9 @@ from ccml import __version__
 
 _PACKAGE = Path(__file__).parents[1]
 _SOURCES = (
+    "_dask.py",
+    "_images.py",
+    "_validation.py",
     "centroids.py",
     "classifiers",
     "datasets",

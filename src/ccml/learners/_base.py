@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from torch import Tensor, nn
 
 from ccml._validation import check_count, check_option
@@ -60,6 +61,9 @@ class MetricLearner(TrainedEmbedding, LinearMetric):
                 "embedding='linear' has one. Use transform()."
             )
         return super().get_mahalanobis_matrix()
+
+    def __sklearn_tags__(self) -> Tags:
+        return self._way().__sklearn_tags__(self)
 
     @property
     def _n_features_out(self) -> int:

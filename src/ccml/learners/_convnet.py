@@ -72,7 +72,7 @@ class ConvNetClassifier(ClassifierMixin, TrainedEmbedding):
     def predict_proba(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Return the probability of each class of ``classes_``, (n_samples, n_classes)."""
         check_is_fitted(self)
-        return self._fitted_softmax().probabilities(self.transform(X).astype(np.float32))
+        return self._fitted_softmax().probabilities(self.transform(X))
 
     def _batch_sizes(self) -> tuple[int, int]:
         return 32, 200  # no neighbours are needed, and small batches learn in fewer epochs

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
@@ -192,12 +192,16 @@ class TrainedEmbedding(SupervisedTransformer, ABC):
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            Lazy, if ``X`` is a dask array or dataframe.
+            Lazy, if ``X`` is a dask array or dataframe. In float32, if a network computes it.
         """
         check_is_fitted(self, "weights_")
         X = self._check_inputs(X)
-        Z = embed(self._fitted_module(), self._fitted_units()(X), self.device)
-        return Z.astype(X.dtype, copy=False)
+        return embed(self._fitted_module(), self._fitted_units()(X), self.device)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
 
     @property
     def _n_features_out(self) -> int:
