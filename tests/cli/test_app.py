@@ -75,6 +75,10 @@ def test_sandwich_saves_the_picture_and_says_where(run, report):
         (["reproduce", "table1", "--datasets", "wien"], "did you mean 'wine'"),
         (["reproduce", "tabel1"], "^Error: 'tabel1' is not an option; did you mean 'table1'"),
         (["reproduce", "table1", "--rows", "CCLM"], "did you mean 'CCML'"),
+        (["reproduce", "--seeds", "two"], "--seeds two must be a number, as 2, or"),
+        (["reproduce", "--seeds", "mnist="], "--seeds mnist= must be"),
+        (["reproduce", "--seeds", "mnits=2"], "did you mean 'mnist'"),
+        (["reproduce", "--seeds", "0"], "at least 1"),
     ],
 )
 def test_mistakes_get_one_line(run, arguments, message):

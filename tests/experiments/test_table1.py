@@ -1,5 +1,6 @@
 """From outcomes to the table's numbers and comparisons, and to figures."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -152,6 +153,20 @@ class TestPlan:
         assert {cell.dataset for cell in retrieved.cells} == {"isolet", "mnist", "norb"}
         assert {cell.row for cell in shown.cells} == set(gallery.ROWS)
         assert {(cell.dataset, cell.seed) for cell in shown.cells} == {("mnist", 0), ("norb", 0)}
+
+    @pytest.mark.parametrize(
+        ("n_seeds", "wine", "mnist", "options"),
+        [
+            (None, 10, 1, ""),
+            (2, 2, 2, " --seeds 2"),
+            ({"mnist": 2}, 10, 2, " --seeds mnist=2"),
+            ({"mnist": 3, "wine": 1}, 1, 3, " --seeds mnist=3,wine=1"),
+        ],
+    )
+    def test_as_many_seeds_as_asked_for(self, n_seeds, wine, mnist, options):
+        plan = Plan.of("table1", ["wine", "mnist"], ["CCML"], n_seeds=n_seeds)
+        assert Counter(cell.dataset for cell in plan.cells) == {"wine": wine, "mnist": mnist}
+        assert plan.options == f" --datasets wine,mnist --rows CCML{options}"
 
     def test_quick_needs_no_download(self):
         assert {cell.dataset for cell in Plan.of(quick=True).cells} == {"wine", "digits"}

@@ -38,11 +38,10 @@ def reproduce(
         typer.Option(help="Of Table I, separated by commas, as CCML,NCA.", show_default="all"),
     ] = None,
     seeds: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            help="How many of each data set.",
+            help="How many: 2 of each data set, or mnist=2,norb=2 of these.",
             show_default="wine 10, isolet 3, mnist and norb 1",
-            min=1,
         ),
     ] = None,
     quick: Annotated[
@@ -77,13 +76,14 @@ def reproduce(
     jobs = os.cpu_count() or 1 if jobs is None else jobs
     from ccml.experiments.reproduction import Plan, reproduce
 
-    names, of_rows = _names(datasets), _names(rows)
-    plan = Plan.of(what, names, of_rows, n_seeds=seeds, quick=quick)
+    names, of_rows, n_seeds = _names(datasets), _names(rows), _seeds(seeds)
+    plan = Plan.of(what, names, of_rows, n_seeds=n_seeds, quick=quick)
     if tune is not None:
         from ccml.experiments.choose import choose_all
 
         choose_all(plan.cells, out, minutes=tune, on_chosen=_say_what_was_chosen)
-        plan = Plan.of(what, names, of_rows, n_seeds=seeds, quick=quick, settings=out / "settings")
+        chosen = out / "settings"
+        plan = Plan.of(what, names, of_rows, n_seeds=n_seeds, quick=quick, settings=chosen)
     with _progress(plan, jobs) as progress:
         made = reproduce(plan, out, jobs=jobs, on_event=progress.note)
     for reason in made.reasons:
@@ -100,6 +100,20 @@ def reproduce(
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _seeds(text: str | None) -> int | dict[str, int] | None:
+    if text is None:
+        return None
+    try:
+        if "=" not in text:
+            return int(text)
+        pairs = (part.split("=") for part in text.split(","))
+        return {name.strip(): int(count) for name, count in pairs}
+    except ValueError:
+        raise ValueError(
+            f"--seeds {text} must be a number, as 2, or one for some data sets, as mnist=2,norb=2."
+        ) from None
 
 
 @contextmanager

@@ -31,23 +31,26 @@ class Plan:
         datasets: Sequence[str] | None = None,
         rows: Sequence[str] | None = None,
         *,
-        n_seeds: int | None = None,
+        n_seeds: int | Mapping[str, int] | None = None,
         quick: bool = False,
         settings: Path | None = None,
     ) -> "Plan":
         """Choose targets, data sets and rows by name; by default the paper's, and all.
 
-        By default there are as many seeds of a data set as two cores can do in two hours.
-        The quick form is wine and digits with few seeds, which need no download. ``settings`` is a
-        folder with settings that go before those of the library.
+        By default there are as many seeds of a data set as two cores can do in two hours;
+        ``n_seeds`` says how many of each, or of those it names. The quick form is wine and digits
+        with few seeds, which need no download. ``settings`` is a folder with settings that go
+        before those of the library.
         """
         check_option("reproduce", "what", what, ("all", *TARGETS))
-        seeds = _QUICK if quick else table1.SEEDS
-        if n_seeds is not None:
-            seeds = dict.fromkeys(seeds, range(check_count("reproduce", "n_seeds", n_seeds)))
+        seeds = dict(_QUICK if quick else table1.SEEDS)
         names = list(datasets or (_QUICK if quick else _PAPERS))
         for name in names:
             check_option("reproduce", "datasets", name, seeds)
+        counts = dict.fromkeys(names, n_seeds) if isinstance(n_seeds, int) else n_seeds or {}
+        for name, count in counts.items():
+            check_option("reproduce", "seeds", name, names)
+            seeds[name] = range(check_count("reproduce", "seeds", count))
         for row in rows or ():
             check_option("reproduce", "rows", row, protocol.ROWS)
             if not any(row in protocol.rows_of(name) for name in names):
@@ -63,8 +66,10 @@ class Plan:
             options += f" --datasets {','.join(datasets)}"
         if rows:
             options += f" --rows {','.join(rows)}"
-        if n_seeds is not None:
+        if isinstance(n_seeds, int):
             options += f" --seeds {n_seeds}"
+        elif n_seeds:
+            options += f" --seeds {','.join(f'{name}={n_seeds[name]}' for name in n_seeds)}"
         return cls(targets, cells, options)
 
 
