@@ -322,8 +322,10 @@ class TestMissing:
         hidden = served / f"{file_name('testing', 'info')}.gz"
         kept = hidden.read_bytes()
         hidden.unlink()
-        with pytest.raises(FileNotFoundError, match="testing-info"):
-            load("norb")
+        with pytest.raises(
+            OSError, match="testing-info", check=lambda error: type(error) is OSError
+        ):
+            load("norb")  # with a FileNotFoundError a stand-in would do
         assert len(list(cache.iterdir())) == 5
         for path in served.iterdir():
             path.unlink()

@@ -205,7 +205,7 @@ def _find_or_download() -> Files:
             _download(URL + name, cache / name, MD5[key])
         except OSError as error:
             names = ", ".join(file_name(*key) for key in missing)
-            raise FileNotFoundError(
+            raise (OSError if _present(cache) else FileNotFoundError)(
                 f"Small NORB is not in {' or '.join(map(str, [*others, cache]))}, and the download "
                 f"of {URL}{name} failed ({error.strerror or reason(error)}). Put {names} there, "
                 "plain or gzipped (.gz), or set $CCML_DATA to a folder that has all six files. For "
