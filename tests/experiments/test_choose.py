@@ -57,6 +57,20 @@ def test_what_is_chosen_is_written_and_read(tmp_path, no_test_rows):
         assert noted["trials"] == 1
 
 
+def test_two_searches_do_not_share_a_folder(tmp_path):
+    cells = [Cell("digits", "Euclidean", 0, protocol.settings_of("digits", "Euclidean"))]
+
+    def another(chosen):
+        with pytest.raises(ValueError, match=r"Another search is at work in .* another --out"):
+            choose.choose_all(cells, tmp_path, minutes=0)
+        told.append(chosen)
+
+    told = []
+    choose.choose_all(cells, tmp_path, minutes=0, on_chosen=another)
+    choose.choose_all(cells, tmp_path, minutes=0, on_chosen=told.append)
+    assert len(told) == 2
+
+
 def test_isolets_speakers_are_on_one_side_of_a_fold():
     if not os.environ.get("CCML_DATA"):
         pytest.skip("needs ISOLET: set CCML_DATA")

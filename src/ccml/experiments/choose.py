@@ -1,8 +1,8 @@
 """Settings for Table I, searched for on validation rows.
 
 Command: ``ccml reproduce table1 --tune MINUTES``, minutes for each row of each data set. What it
-chooses is written to ``OUT/settings``; a file that is to be used by all goes to
-``src/ccml/experiments/settings``.
+chooses is written to ``OUT/settings``, a file for each data set with the rows that were searched
+for; what is to be used by all goes into the file of that name in ``src/ccml/experiments/settings``.
 
 Validation rows are those of the data set (`Dataset.validation`), but for two. ISOLET is tested on
 speakers whom nobody has heard, so each of the four groups of training speakers is left out in turn.
@@ -12,8 +12,10 @@ than most others were.
 """
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ccml._atomic import whole_file
 from ccml._study import distributions, opened_study, optuna
 from ccml.datasets import Dataset
-from ccml.experiments import protocol
+from ccml.experiments import protocol, provenance
 from ccml.experiments.cells import Cell, errors_by_k
 from ccml.experiments.protocol import Fold, Settings
 from ccml.objectives import LOSSES
@@ -62,14 +64,30 @@ def choose_all(
     Data that isn't there is passed over; whoever then computes the cells hears of it.
     """
     out.mkdir(parents=True, exist_ok=True)
-    for dataset, row in dict.fromkeys((cell.dataset, cell.row) for cell in cells):
+    with _alone_in(out):
+        for dataset, row in dict.fromkeys((cell.dataset, cell.row) for cell in cells):
+            try:
+                protocol.load(dataset)
+            except OSError:
+                continue
+            chosen = choose(dataset, row, out / "trials.db", minutes=minutes)
+            _write(out / "settings", chosen)
+            on_chosen(chosen)
+
+
+@contextmanager
+def _alone_in(out: Path) -> Iterator[None]:
+    """Keep another search out of a folder, until this process ends in whatever way."""
+    with closing(sqlite3.connect(out / "trials.lock", timeout=0, isolation_level=None)) as lock:
         try:
-            protocol.load(dataset)
-        except OSError:
-            continue
-        chosen = choose(dataset, row, out / "trials.db", minutes=minutes)
-        _write(out / "settings", chosen)
-        on_chosen(chosen)
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            raise ValueError(
+                f"Another search is at work in {out}. Wait for it, or give this one another --out."
+            ) from None
+        yield
 
 
 def choose(dataset: str, row: str, trials: Path, *, minutes: float) -> Chosen:
@@ -105,6 +123,7 @@ class _Search:
             "settings in use": str(self.used),
             "space": str(self.space),
             "k": str(NEIGHBORS),
+            "code": provenance.code(),
         }
 
     def enqueue_starts(self, study: Any) -> None:
