@@ -27,7 +27,6 @@ def page() -> str:
     """Put the page together."""
     found = records.read(KEPT / "results.json")
     comparisons = records.read_comparisons(KEPT / "comparisons.json")
-    machines = sorted({record.machine for record in found if record.machine})
     blocks = [
         "<!-- Written by `make results` from docs/results; change nothing here. -->",
         "# Results",
@@ -35,8 +34,8 @@ def page() -> str:
         "settings, runtime and command is in [results.json](results/results.json); how settings "
         "were chosen, and everything else that was measured, is in "
         "[measurements](measurements.md).",
-        f"Computed on {', '.join(machines)}, one core for each cell, at commit "
-        f"{', '.join(records.commits(found))}.",
+        f"Computed on {'; '.join(records.all_of('machine', found))}, one core for each cell, at "
+        f"commit {', '.join(records.all_of('commit', found))}.",
         "## Table I",
         typeset.markdown(found, comparisons).strip(),
         "## Figures",

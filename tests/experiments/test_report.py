@@ -48,9 +48,9 @@ COMPARISONS = [
 SUMMARY = (
     "5 of the 6 figures that the paper has too are at or below the paper's; 1 is above: Euclidean "
     "with CCKNN on Wine by 0.11 percentage points (3.40 against 3.29). 3 figures come from "
-    "stand-in data for NORB: neither better nor worse than the paper's. 1 cell has no figure; the "
-    "notes under the table say why. Of the linear learners CCML has the lowest error in 2 of 3 "
-    "columns; not with CCKNN on Wine."
+    "stand-in data for NORB: neither better nor worse than the paper's. With the real files in "
+    "$CCML_DATA the command takes those. 1 cell has no figure; the notes under the table say why. "
+    "Of the linear learners CCML has the lowest error in 2 of 3 columns; not with CCKNN on Wine."
 )
 DASH = "\N{EN DASH}"
 MARKDOWN = rf"""{SUMMARY}
@@ -64,21 +64,21 @@ MARKDOWN = rf"""{SUMMARY}
 | NORB (stand-in) | CCML | 23.49 | 12.15 | {DASH} <sup>a</sup> | 2.13 |
 | NORB (stand-in) | ConvNet (1 layer) | 10.24 | 9.25 |  |  |
 
-Errors in percent of the test rows, mean ± standard deviation over the seeds; bold where at or below the paper's. In parentheses: the best number of principal components. ConvNet's figure is its own error.
+Errors in percent of the test rows, mean ± standard deviation over the seeds (Wine 3, NORB 1); bold where at or below the paper's. In parentheses: the best number of principal components. ConvNet's figure is its own error.
 
 <sup>a</sup> 50% of 3 \* 4 \<GB\> & more\_memory
 
 With CCKNN on Wine, NCA is 0.10 percentage points below CCML (p = 0.750, 178 test rows).
 
-| data set | rule | learner | its error less CCML's | paired t-test | rows |
+| data set | rule | learner | its error less CCML's | paired t-test | over |
 |---|---|---|--:|--:|--:|
-| Wine | KNN | NCA | +1.41 | p < 0.001 | 178 |
-| Wine | CCKNN | NCA | -0.10 | p = 0.750 | 178 |
+| Wine | KNN | NCA | +1.41 | p < 0.001 | 178 test rows |
+| Wine | CCKNN | NCA | -0.10 | p = 0.750 | 178 test rows |
 """  # noqa: E501
 LATEX = r"""% needs \usepackage{booktabs}
 \begin{table*}
 \centering
-\caption{Classification error in percent, mean $\pm$ standard deviation over the seeds; the paper's figure in brackets. Bold: the lowest of the linear learners. In parentheses: the best number of principal components.}
+\caption{Classification error in percent, mean $\pm$ standard deviation over the seeds (Wine 3, NORB 1); the paper's figure in brackets. Bold: the lowest of the linear learners. In parentheses: the best number of principal components.}
 \label{tab:errors}
 \footnotesize
 \setlength{\tabcolsep}{3pt}
@@ -145,6 +145,33 @@ def test_where_ccml_is_not_lower_is_said_in_words(difference, sentence):
     ]
 
 
+def test_leads_that_may_be_chance_are_said_in_words():
+    p_values = {"ITML": 0.01, "NCMC": 0.05, "LMNN": 0.2, "NCA": 0.7}
+    comparisons = [Comparison("norb", "ccknn", row, 0.3, p, 25) for row, p in p_values.items()]
+    assert comparisons_in_words(comparisons) == [
+        "CCML has the lower error in all 4 comparisons.",
+        "With CCKNN on NORB, CCML's lead over NCMC (p = 0.050), LMNN (p = 0.200) and NCA "
+        "(p = 0.700) may be chance.",
+    ]
+    below = Comparison("norb", "knn", "NCA", -0.3, 0.5, 25)
+    assert comparisons_in_words([below])[0].endswith("below CCML (p = 0.500, 25 test toys).")
+
+
+def test_how_many_seeds_without_counting_where_nothing_is_random():
+    one = replace(BASE, row="Euclidean", dataset="mnist", seeds=(0,), spread=0.0)
+    assert "over the seeds;" in report.markdown([one])
+    some = [one, replace(one, row="NCA"), replace(one, row="CCML", seeds=(0, 1))]
+    assert "over the seeds (MNIST 1 to 2);" in report.markdown(some)
+
+
+def test_what_is_to_be_known_of_a_figure_is_a_note():
+    cut = replace(BASE, notes=("CCML hadn't converged after 5 epochs.",))
+    assert arrange([cut]).notes == {"a": "CCML hadn't converged after 5 epochs."}
+    assert "± 0.57 <sup>a</sup>" in report.markdown([cut])
+    assert r"0.57}\textsuperscript{a}" in report.latex([cut])
+    assert "± 0.57 <sup>a</sup></span>" in report.html([cut], [], [])
+
+
 def test_the_lowest_linear_learners_are_marked_all_if_tied():
     tied = [replace(BASE, row=row, error=error) for row, error in
             [("Euclidean", 0.1), ("LMNN", 0.841), ("NCA", 0.9), ("CCML", 0.839)]]  # fmt: skip
@@ -178,7 +205,9 @@ def test_the_folder_has_the_page_the_tables_and_the_numbers(tmp_path):
 def test_a_report_of_figures_only_is_one_too(tmp_path):
     path = tmp_path / "figure.svg"
     path.write_text("<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>")
-    page = report.html([], [], [Figure("f", "A figure", "What it shows.", path, "ccml", 3.0)])
+    page = report.html(
+        [], [], [Figure("f", "A figure", "What it shows.", path, "ccml", 3.0, (0,), "abc", "m")]
+    )
     assert "A figure" in page
     assert "<table" not in page
     assert report.markdown([]) == "\n"
@@ -186,7 +215,9 @@ def test_a_report_of_figures_only_is_one_too(tmp_path):
 
 
 def test_a_figure_that_browsers_do_not_show_is_refused(tmp_path):
-    figure = Figure("f", "A figure", "What it shows.", tmp_path / "figure.pdf", "ccml", 3.0)
+    figure = Figure(
+        "f", "A figure", "What it shows.", tmp_path / "figure.pdf", "ccml", 3.0, (0,), "abc", "m"
+    )
     with pytest.raises(ValueError, match=r"figure\.pdf'\) must be an SVG or a PNG file"):
         report.write(tmp_path / "report", RECORDS, [], [figure])
     assert not (tmp_path / "report").exists()
@@ -200,7 +231,7 @@ EVIL = (
 def test_no_text_of_a_record_or_a_figure_becomes_markup(tmp_path):
     path = tmp_path / "figure.png"
     path.write_bytes(b"")
-    figure = Figure(EVIL, EVIL, EVIL, path, EVIL, 3.0)
+    figure = Figure(EVIL, EVIL, EVIL, path, EVIL, 3.0, (0,), EVIL, EVIL)
     texts = {"commit": EVIL, "machine": EVIL, "command": EVIL}
     measured = replace(BASE, settings={EVIL: EVIL}, **texts)
     page = report.html([measured, replace(RECORDS[8], reason=EVIL, **texts)], [], [figure])

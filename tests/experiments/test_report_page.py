@@ -46,7 +46,9 @@ def page(tmp_path_factory):
         canvas.subplots().plot([1, 2])
         canvas.savefig(folder / f"figure.{form}")
         path = folder / f"figure.{form}"
-        figures.append(Figure(form, f"A {form}", "What it shows.", path, "ccml", 3.0))
+        figures.append(
+            Figure(form, f"A {form}", "What it shows.", path, "ccml", 3.0, (0,), "abc", "m")
+        )
     comparisons = [
         Comparison(data, rule, row, 0.5, 0.01, 178)
         for row in LINEAR if row != "CCML" for data in PAPER for rule in RULES

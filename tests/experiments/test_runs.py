@@ -14,7 +14,7 @@ import pytest
 from ccml.experiments import protocol
 from ccml.experiments.cells import Cell, Outcome, compute
 from ccml.experiments.progress import Progress
-from ccml.experiments.runs import Event, NotKeptError, _compute, run
+from ccml.experiments.runs import Event, NotKeptError, _compute, _kept, run
 
 
 def cell_of(dataset, row, seed=0):
@@ -63,7 +63,16 @@ def test_a_damaged_file_is_computed_again(tmp_path):
     path = tmp_path / f"{cell.key(protocol.load('wine'))}.npz"
     path.write_bytes(b"PK and no more")
     assert isinstance(run([cell], tmp_path)[cell], Outcome)
-    assert len(path.read_bytes()) > 100
+    whole = path.read_bytes()
+    assert len(whole) > 100
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(whole), size=300):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << rng.integers(8)
+        path.write_bytes(flipped)
+        _kept(path)  # whatever it is, it isn't an error
+        path.write_bytes(whole[:place])
+        assert _kept(path) is None
 
 
 def test_missing_data_leaves_its_cells_empty_and_says_why(tmp_path, monkeypatch):

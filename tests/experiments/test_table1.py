@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ccml import datasets
 from ccml.experiments import gallery, paper, protocol, records, retrieval, sandwich, table1
 from ccml.experiments.cells import DEPTH, SHOWN, Cell, Outcome
 from ccml.experiments.reproduction import Plan
@@ -92,17 +93,26 @@ def test_the_command_says_how_many_seeds_if_they_are_not_as_usual(name, row, n_s
 
 def test_the_command_says_that_settings_come_from_a_search():
     settings = replace(protocol.settings_of("mnist", "CCML"), knn=11)
-    (record, _) = table1.records({Cell("mnist", "CCML", 0, settings): outcome([1], [0])})
-    assert record.command.endswith("--rows CCML --tune 0")
+    results = {Cell("mnist", "CCML", 0, settings): outcome([1], [0])}
+    (record, _) = table1.records(results, " --tune 0 --out there")
+    assert record.command.endswith("--rows CCML --tune 0 --out there")
+    as_usual = {cell_of("mnist", "CCML"): outcome([1], [0])}
+    (record, _) = table1.records(as_usual, " --tune 0 --out there")
+    assert record.command.endswith("--rows CCML")
 
 
 def test_records_tell_all_of_their_seeds():
     one, other = outcome([1]), outcome([0])
-    other.about.update(commit="def", notes=["CCML hadn't converged after 5 epochs."])
+    other.about.update(
+        commit="def",
+        machine="another, with a comma",
+        notes=["CCML hadn't converged after 5 epochs."],
+    )
     results = {cell_of("mnist", "CCML", 0): one, cell_of("mnist", "CCML", 1): other}
     found = table1.records(results)
-    assert found[0].commit == "abc, def"
-    assert records.commits(found) == ["abc", "def"]
+    assert found[0].commit == "abc; def"
+    assert records.all_of("commit", found) == ["abc", "def"]
+    assert found[0].machine == "m; another, with a comma"
     assert found[0].notes == ("CCML hadn't converged after 5 epochs.",)
 
 
@@ -140,6 +150,45 @@ def test_comparisons_are_paired_by_test_row():
     assert (lmnn.difference, lmnn.p_value) == (0, 1)
 
 
+def test_views_of_a_toy_are_one_in_a_comparison(monkeypatch):
+    toys = datasets.make_toy_norb(n_instances=4, n_elevations=2, n_azimuths=4, n_lightings=1)
+    monkeypatch.setattr(protocol, "load", lambda name: toys)
+    own = np.zeros(len(toys.test), dtype=bool)
+    one_toy = (toys.y[toys.test] == 0) & (
+        toys.factors["instance"][toys.test] == toys.factors["instance"][toys.test[0]]
+    )
+    results = {
+        cell_of("norb", "NCA"): outcome(own | one_toy),
+        cell_of("norb", "CCML"): outcome(own),
+    }
+    found = next(table1.comparisons(results))
+    assert found.difference == pytest.approx(100 * one_toy.mean(), abs=1e-3)
+    assert found.n == len(own) / one_toy.sum()
+    assert found.p_value > 0.3  # one toy of ten, though many views
+
+
+def test_a_row_without_a_number_is_not_compared():
+    results = {
+        cell_of("isolet", "NCA", 0): outcome([1, 0, 0, 0]),
+        cell_of("isolet", "NCA", 1): "it failed",
+        cell_of("isolet", "CCML"): outcome([0, 0, 0, 0]),
+    }
+    assert not list(table1.comparisons(results))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("CCML-accuracy", {"loss": "expected-accuracy"}),
+        ("CCML-per-class", {"objective": "per-class"}),
+        ("ConvCCML-2-shifts", {"layers": 2, "max_shift": 2}),
+    ],
+)
+def test_settings_say_what_a_row_is(row, said):
+    (record, _) = table1.records({cell_of("mnist", row): outcome([1])})
+    assert said.items() <= record.settings.items()
+
+
 class TestPlan:
     def test_is_the_papers_by_default(self):
         plan = Plan.of()
@@ -149,9 +198,9 @@ class TestPlan:
     def test_figures_need_few_cells(self):
         assert not Plan.of("sandwich").cells
         retrieved, shown = Plan.of("retrieval"), Plan.of("gallery")
-        assert {cell.row for cell in retrieved.cells} == set(retrieval.ROWS)
+        assert {cell.row for cell in retrieved.cells} == set(retrieval.ROWS) - {"ConvCCML-1"}
         assert {cell.dataset for cell in retrieved.cells} == {"isolet", "mnist", "norb"}
-        assert {cell.row for cell in shown.cells} == set(gallery.ROWS)
+        assert {cell.row for cell in shown.cells} == set(gallery.ROWS) - {"ConvCCML-1"}
         assert {(cell.dataset, cell.seed) for cell in shown.cells} == {("mnist", 0), ("norb", 0)}
 
     @pytest.mark.parametrize(
@@ -168,6 +217,16 @@ class TestPlan:
         assert Counter(cell.dataset for cell in plan.cells) == {"wine": wine, "mnist": mnist}
         assert plan.options == f" --datasets wine,mnist --rows CCML{options}"
 
+    def test_a_figure_has_one_network(self):
+        networks = {cell.row for cell in Plan.of("gallery").cells} & set(protocol.NETWORKS)
+        assert networks == {"ConvCCML-2"}
+        plan = Plan.of("gallery", rows=["Euclidean", "CCML", "ConvCCML-1"])
+        assert {cell.row for cell in plan.cells} == {"Euclidean", "CCML", "ConvCCML-1"}
+
+    def test_tuned_settings_are_in_the_command(self, tmp_path):
+        plan = Plan.of("table1", ["wine"], settings=tmp_path / "settings")
+        assert plan.options == f" --datasets wine --tune 0 --out {tmp_path}"
+
     def test_quick_needs_no_download(self):
         assert {cell.dataset for cell in Plan.of(quick=True).cells} == {"wine", "digits"}
 
@@ -178,6 +237,11 @@ class TestPlan:
             (("table1", ["wine", "isolett"]), "did you mean 'isolet'"),
             (("table1", ["wine"], ["CCML", "LMMN"]), "did you mean 'LMNN'"),
             (("table1", ["wine"], ["ConvCCML-2"]), "The data sets that have it: mnist, norb"),
+            (("table1", []), "must name at least one"),
+            (("table1", None, []), "must name at least one"),
+            (("retrieval", ["wine"]), "wine has none of its own"),
+            (("gallery", ["wine", "isolet"]), "there are none of wine and isolet"),
+            (("gallery", ["mnist"], ["CCML", "Euclidean"]), "name these rows too"),
         ],
     )
     def test_mistakes(self, arguments, message):
@@ -241,3 +305,5 @@ def test_gallery_shows_what_ccml_repairs(tmp_path):
     assert "3 of the 3 that ConvCCML-1 gets wrong" in caption
     assert b"<svg" in (tmp_path / "gallery.svg").read_bytes()
     assert not gallery.can_draw({cell_of("digits", "CCML"): outcome(ccml)}, "digits")
+    flawless = {cell: outcome(np.zeros_like(ccml)) for cell in results}
+    assert not gallery.can_draw(flawless, "digits")

@@ -20,6 +20,7 @@ P = ParamSpec("P")
 # Options, by the names of the parameters that the library's messages name.
 _OPTIONS = {
     "checkpoint": "--checkpoint",
+    "datasets": "--datasets",
     "delimiter": "--delimiter",
     "device": "--device",
     "embedding": "--embedding",
@@ -31,7 +32,9 @@ _OPTIONS = {
     "n_neighbors": "--neighbors",
     "quantile": "--reject",
     "random_state": "--seed",
+    "rows": "--rows",
     "seed": "--seed",
+    "seeds": "--seeds",
     "study": "-o",
     "target": "--target",
     "what": "",  # an argument, not an option

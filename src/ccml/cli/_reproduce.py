@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from ccml.cli import _options as options
-from ccml.cli._console import console, errors, errors_in_one_line, print_json, say
+from ccml.cli._console import complain, console, errors, errors_in_one_line, print_json, say
 
 if TYPE_CHECKING:
     from ccml.experiments.choose import Chosen
@@ -78,14 +78,18 @@ def reproduce(
 
     names, of_rows, n_seeds = _names(datasets), _names(rows), _seeds(seeds)
     plan = Plan.of(what, names, of_rows, n_seeds=n_seeds, quick=quick)
-    if tune is not None:
-        from ccml.experiments.choose import choose_all
+    try:
+        if tune is not None:
+            from ccml.experiments.choose import choose_all
 
-        choose_all(plan.cells, out, minutes=tune, on_chosen=_say_what_was_chosen)
-        chosen = out / "settings"
-        plan = Plan.of(what, names, of_rows, n_seeds=n_seeds, quick=quick, settings=chosen)
-    with _progress(plan, jobs) as progress:
-        made = reproduce(plan, out, jobs=jobs, on_event=progress.note)
+            choose_all(plan.cells, out, minutes=tune, on_chosen=_say_what_was_chosen)
+            chosen = out / "settings"
+            plan = Plan.of(what, names, of_rows, n_seeds=n_seeds, quick=quick, settings=chosen)
+        with _progress(plan, jobs) as progress:
+            made = reproduce(plan, out, jobs=jobs, on_event=progress.note)
+    except KeyboardInterrupt:
+        complain("Interrupted. What is finished is kept: the same command goes on from there.")
+        raise typer.Exit(130) from None
     for reason in made.reasons:
         say(f"Note: {reason}")
     if as_json:
@@ -99,7 +103,9 @@ def reproduce(
 
 
 def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    if text is None:
+        return None
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _seeds(text: str | None) -> int | dict[str, int] | None:

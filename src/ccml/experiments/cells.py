@@ -89,7 +89,8 @@ class Outcome:
     @classmethod
     def load(cls, path: Path) -> "Outcome":
         """Read what `save` wrote."""
-        with np.load(path, allow_pickle=False) as arrays:
+        # Of a damaged file, np.load leaves open what it has opened itself.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             about = loads(arrays["about"].tobytes())
             wrong = np.unpackbits(arrays["wrong"], axis=1, count=about["n_test"]).astype(bool)
             return cls(wrong, arrays["ndcg"], arrays["precision"], arrays["nearest"], about)

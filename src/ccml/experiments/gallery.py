@@ -27,8 +27,12 @@ _RIGHT, _WRONG = "#009E73", "#CC0000"
 
 
 def can_draw(results: Mapping[Cell, Outcome | str], name: str) -> bool:
-    """Whether all the metrics of the figure are there."""
-    return len(_metrics(results, name)) == 3
+    """Whether all the metrics of the figure are there, and there is something to show."""
+    metrics = _metrics(results, name)
+    if len(metrics) < 3:
+        return False
+    wrong = _wrong(metrics)
+    return any((wrong["Euclidean"] & ~wrong["CCML"]) | wrong[list(metrics)[-1]])
 
 
 def figure(results: Mapping[Cell, Outcome | str], name: str, path: Path) -> str:
@@ -40,17 +44,17 @@ def figure(results: Mapping[Cell, Outcome | str], name: str, path: Path) -> str:
     network = list(metrics)[-1]
     called = next(data_name(cell, found) for cell, found in results.items()
                   if cell.dataset == name and isinstance(found, Outcome))  # fmt: skip
-    wrong = {row: outcome.wrong[RULES.index("knn")] for row, outcome in metrics.items()}
+    wrong = _wrong(metrics)
     repaired = _some(wrong["Euclidean"] & ~wrong["CCML"], _N_QUERIES)
     failures = _some(wrong[network], _N_FAILURES)
     queries = [*repaired, *failures]
-    n_columns = 1 + len(metrics) * (SHOWN + 1) - 1
     widths = [1.0] + [width for _ in metrics for width in (0.35, *[1.0] * SHOWN)]
-    canvas = Figure(figsize=(0.72 * n_columns, 0.85 * len(queries) + 0.6), layout="constrained")
+    size = (0.72 * len(metrics) * (SHOWN + 1), 0.85 * len(queries) + 0.6)
+    canvas = Figure(figsize=size, layout="constrained")
     grid = canvas.add_gridspec(len(queries), len(widths), width_ratios=widths)
     for line, query in enumerate(queries):
         label = data.y[data.test[query]]
-        note = "query" if line == 0 else f"wrong: {network}" if line == len(repaired) else ""
+        note = f"wrong: {network}" if line == len(repaired) else "query" if line == 0 else ""
         ax = canvas.add_subplot(grid[line, 0])
         _draw(ax, data.X[data.test[query]], data.image_shape, None)
         ax.set_ylabel(data.class_names[label], rotation=0, ha="right", va="center")
@@ -63,11 +67,13 @@ def figure(results: Mapping[Cell, Outcome | str], name: str, path: Path) -> str:
                 if line == 0 and rank == 0:
                     ax.set_title(row, fontsize="medium", loc="left")
     save_svg(canvas, path)
+    rules = ", ".join(f"{row} (k = {_k(results, name, row)})" for row in metrics)
     return (
-        f"Five nearest images on {called} under {', '.join(metrics)}: {len(repaired)} of "
+        f"Five nearest images on {called} under {rules}: {len(repaired)} of "
         f"{int((wrong['Euclidean'] & ~wrong['CCML']).sum())} queries that Euclidean distances get "
         f"wrong and CCML right, drawn at random; then {len(failures)} of the "
-        f"{int(wrong[network].sum())} that {network} gets wrong. Red, with a cross: another class."
+        f"{int(wrong[network].sum())} that {network} gets wrong, all by KNN with its k. Red, with "
+        "a cross: another class."
     )
 
 
@@ -80,6 +86,14 @@ def _metrics(results: Mapping[Cell, Outcome | str], name: str) -> dict[str, Outc
     }
     shown = ("Euclidean", "CCML", deepest(found))
     return {row: found[row] for row in shown if row is not None and row in found}
+
+
+def _wrong(metrics: Mapping[str, Outcome]) -> dict[str, NDArray[np.bool_]]:
+    return {row: outcome.wrong[RULES.index("knn")] for row, outcome in metrics.items()}
+
+
+def _k(results: Mapping[Cell, Outcome | str], name: str, row: str) -> int:
+    return next(cell.settings.knn for cell in results if (cell.dataset, cell.row) == (name, row))
 
 
 def _some(which: NDArray[np.bool_], most: int) -> NDArray[np.intp]:

@@ -16,6 +16,7 @@ from ccml.experiments.records import (
     in_order,
 )
 
+_CHANCE = 0.05  # p-values from here on prove nothing
 _GROUPS = {
     "Without learning": ("Euclidean", "Euclidean-best-PCA"),
     "Linear learners": LINEAR,
@@ -30,7 +31,7 @@ class Cell:
 
     record: Record | None
     n_columns: int = 1  # 2: one figure for both rules
-    note: str = ""  # the letter of the reason why it has no figure
+    note: str = ""  # the letter of the reason why it has no figure, or of what to know of it
     lowest: bool = False  # of the linear learners in its column
 
 
@@ -49,7 +50,7 @@ class Table:
     datasets: tuple[str, ...]
     stand_ins: frozenset[str]  # those data sets that aren't the paper's
     groups: dict[str, list[Line]]
-    notes: dict[str, str]  # letter -> reason
+    notes: dict[str, str]  # letter -> reason, or what to know
 
     @property
     def lines(self) -> list[Line]:
@@ -66,8 +67,8 @@ class Table:
 def arrange(records: Iterable[Record]) -> Table:
     """Lay records out as the paper's Table I; what has no record stays empty."""
     found = {record.place: record for record in in_order(records)}
-    reasons = dict.fromkeys(record.reason for record in found.values() if record.reason)
-    letters = {reason: _letter(number) for number, reason in enumerate(reasons)}
+    notes = dict.fromkeys(filter(None, map(_note, found.values())))
+    letters = {note: _letter(number) for number, note in enumerate(notes)}
     datasets = tuple(data for data in DATASETS if any(data == place[1] for place in found))
     lowest = {place for data in datasets for rule in RULES for place in _lowest(found, data, rule)}
 
@@ -78,7 +79,7 @@ def arrange(records: Iterable[Record]) -> Table:
             Cell(
                 record,
                 n_columns=2 if shared else 1,
-                note=letters[record.reason] if record and record.reason else "",
+                note=letters.get(_note(record), "") if record else "",
                 lowest=record is not None and record.place in lowest,
             )
             for record in (pair[:1] if shared else pair)
@@ -97,8 +98,12 @@ def arrange(records: Iterable[Record]) -> Table:
         datasets=datasets,
         stand_ins=frozenset(record.dataset for record in found.values() if record.stand_in),
         groups={name: lines for name, lines in groups.items() if lines},
-        notes={letter: reason for reason, letter in letters.items() if reason},
+        notes={letter: note for note, letter in letters.items()},
     )
+
+
+def _note(record: Record) -> str:
+    return record.reason or " ".join(record.notes)
 
 
 def _letter(number: int) -> str:
@@ -141,7 +146,7 @@ def summary(table: Table) -> list[str]:
         verb = "figure comes" if n_stand_in == 1 else "figures come"
         sentences.append(
             f"{n_stand_in} {verb} from stand-in data for {names}: neither better nor worse than "
-            "the paper's."
+            "the paper's. With the real files in $CCML_DATA the command takes those."
         )
     n_missing = len(table.cells) - len(figures)
     if n_missing:
@@ -200,6 +205,21 @@ def _lowest_in_words(figures: Sequence[Cell]) -> list[str]:
     ]
 
 
+def over_seeds(table: Table) -> str:
+    """Say what the figures of each data set are the means of."""
+    numbers: dict[str, set[int]] = {}
+    for cell in table.cells:
+        # Without a learner one seed says all.
+        if cell.record and cell.record.seeds and not cell.record.row.startswith("Euclidean"):
+            numbers.setdefault(cell.record.dataset, set()).add(len(cell.record.seeds))
+    counts = [
+        f"{DATASETS[data]} {' to '.join(map(str, sorted({min(found), max(found)})))}"
+        for data in table.datasets
+        if (found := numbers.get(data))
+    ]
+    return f"over the seeds ({', '.join(counts)})" if counts else "over the seeds"
+
+
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
@@ -213,26 +233,28 @@ def comparison_order(comparisons: Iterable[Comparison]) -> list[Comparison]:
 
 
 def comparisons_in_words(comparisons: Iterable[Comparison]) -> list[str]:
-    """Say where another linear learner does as well as CCML, or better; or that none does."""
+    """Say where another linear learner does as well as CCML, or better, or perhaps."""
     ordered = comparison_order(comparisons)
     sentences = []
+    by_chance: dict[str, list[str]] = {}
     for comparison in ordered:
         points = round(comparison.difference, 2)
-        if points > 0:
-            continue
-        start = (
-            f"With {RULES[comparison.rule]} on {DATASETS[comparison.dataset]}, "
-            f"{ROWS[comparison.row]}"
-        )
-        end = f"({p_text(comparison.p_value)}, {comparison.n:,} test rows)."
+        column = f"With {RULES[comparison.rule]} on {DATASETS[comparison.dataset]}"
+        other, p = ROWS[comparison.row], p_text(comparison.p_value)
         if points == 0:
-            sentences.append(f"{start} has CCML's error {end}")
-        else:
-            sentences.append(f"{start} is {-points:.2f} percentage points below CCML {end}")
+            sentences.append(f"{column}, {other} has CCML's error ({p}, {comparison.units}).")
+        elif points < 0:
+            below = f"{-points:.2f} percentage points below CCML"
+            sentences.append(f"{column}, {other} is {below} ({p}, {comparison.units}).")
+        elif comparison.p_value >= _CHANCE:
+            by_chance.setdefault(column, []).append(f"{other} ({p})")
     if ordered and not sentences:
         plural = "this one comparison" if len(ordered) == 1 else f"all {len(ordered)} comparisons"
-        return [f"CCML has the lower error in {plural}."]
-    return sentences
+        sentences.append(f"CCML has the lower error in {plural}.")
+    return sentences + [
+        f"{column}, CCML's lead over {_listed(others)} may be chance."
+        for column, others in by_chance.items()
+    ]
 
 
 def p_text(p_value: float) -> str:

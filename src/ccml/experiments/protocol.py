@@ -78,7 +78,7 @@ class Settings:
 
 def settings_of(dataset: str, row: str, folder: Path | None = None) -> Settings:
     """Read what was chosen; from another folder where that has the row, if one is given."""
-    values = table(_SETTINGS / f"{dataset}.toml")[row]
+    values = _committed(dataset)[row]
     if folder is not None and (folder / f"{dataset}.toml").exists():
         values = table(folder / f"{dataset}.toml").get(row, values)
     chosen = {name: value for name, value in values.items() if name not in _NOTED}
@@ -89,7 +89,7 @@ def settings_of(dataset: str, row: str, folder: Path | None = None) -> Settings:
 
 def expected_seconds(dataset: str, row: str) -> float:
     """Say how long a row took for one seed, on one core, where its figure was measured."""
-    return float(table(_SETTINGS / f"{dataset}.toml")[row].get("seconds", 0))
+    return float(_committed(dataset)[row].get("seconds", 0))
 
 
 def table(path: Path) -> dict[str, Any]:
@@ -99,8 +99,12 @@ def table(path: Path) -> dict[str, Any]:
 
 def rows_of(dataset: str) -> tuple[str, ...]:
     """List the rows of the table that a data set has, in the table's order."""
-    known = table(_SETTINGS / f"{dataset}.toml")
-    return tuple(row for row in ROWS if row in known)
+    return tuple(row for row in ROWS if row in _committed(dataset))
+
+
+@cache  # a live table asks for it many times a second
+def _committed(dataset: str) -> dict[str, Any]:
+    return table(_SETTINGS / f"{dataset}.toml")
 
 
 @cache
@@ -143,6 +147,12 @@ def pipeline(
         parameters["callbacks"] = callbacks
     make = LINEAR[row] if row in LINEAR else NETWORKS[row]
     return make_pipeline(*steps, make(**parameters))
+
+
+def makes(row: str) -> dict[str, Any]:
+    """Say which parameters of its learner a row is about."""
+    make = (LINEAR | NETWORKS).get(row)
+    return dict(make.keywords) if isinstance(make, partial) else {}
 
 
 @dataclass(frozen=True)

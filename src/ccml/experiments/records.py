@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from ccml._atomic import whole_file
 from ccml._validation import check_count, check_number, check_option, did_you_mean
@@ -43,6 +43,7 @@ DATASETS = {
     "digits": "Digits",  # not in the paper
 }
 RULES = {"knn": "KNN", "ccknn": "CCKNN"}
+SEPARATOR = "; "  # of commits, and of machines, whose names have commas
 
 
 @dataclass(frozen=True)
@@ -181,8 +182,9 @@ class Comparison:
     difference : float
         Its error minus CCML's, in percentage points: above 0 where CCML is better.
     p_value : float
+        Of a paired t-test over the test rows; on NORB over its test toys.
     n : int
-        Test rows.
+        How many of these there are.
     """
 
     dataset: str
@@ -192,10 +194,19 @@ class Comparison:
     p_value: float
     n: int
 
+    @property
+    def units(self) -> str:
+        """What the test is over, and how many."""
+        return f"{self.n:,} test {'toys' if self.dataset == 'norb' else 'rows'}"
+
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, in a file (SVG or PNG), and what gives it again."""
+    """A picture, in a file (SVG or PNG), and what gives it again.
+
+    ``seconds`` is what it took with all that it shows; ``commit`` and ``machine`` are where that
+    was computed.
+    """
 
     name: str
     title: str
@@ -203,12 +214,15 @@ class Figure:
     path: Path
     command: str
     seconds: float
+    seeds: tuple[int, ...]
+    commit: str
+    machine: str
 
 
-def commits(records: Iterable[Record]) -> list[str]:
-    """List the commits that the numbers come from, each once; seeds may differ in theirs."""
-    of_all = {commit for record in records for commit in record.commit.split(", ")}
-    return sorted(filter(None, of_all))
+def all_of(fact: Literal["commit", "machine"], made: Iterable[Record | Figure]) -> list[str]:
+    """List the commits or machines that results come from, each once; seeds may differ."""
+    found = {name for one in made for name in getattr(one, fact).split(SEPARATOR)}
+    return sorted(filter(None, found))
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:

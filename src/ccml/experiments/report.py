@@ -15,6 +15,7 @@ from ccml.experiments.layout import (
     arrange,
     comparison_order,
     comparisons_in_words,
+    over_seeds,
     p_text,
     summary,
 )
@@ -93,10 +94,11 @@ def html(
     }
     template = files("ccml.experiments").joinpath("report.html.jinja").read_text("utf-8")
     records, comparisons = results.in_order(records), comparison_order(comparisons)
-    table = arrange(records)
+    table, figures = arrange(records), list(figures)
     return environment.from_string(template).render(
         table=table,
         summary=_apostrophes(" ".join(summary(table))),
+        over_seeds=over_seeds(table),
         records=records,
         comparisons={(c.row, c.dataset, c.rule): c for c in comparisons},
         others=[row for row in ROWS if any(row == c.row for c in comparisons)],
@@ -104,8 +106,8 @@ def html(
         sentences=[_apostrophes(sentence) for sentence in comparisons_in_words(comparisons)],
         figures=[(figure, _data_uri(figure)) for figure in figures],
         missing=missing,
-        commits=results.commits(records),
-        machines=sorted({record.machine for record in records if record.machine}),
+        commits=results.all_of("commit", [*records, *figures]),
+        machines=results.all_of("machine", [*records, *figures]),
         DATASETS=DATASETS,
         RULES=RULES,
     )

@@ -1,13 +1,23 @@
 """From what is asked for to the report: which cells, the figures drawn from them, the pages."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ccml._validation import check_count, check_option
-from ccml.experiments import gallery, protocol, report, retrieval, runs, sandwich, table1
+from ccml.experiments import (
+    gallery,
+    protocol,
+    provenance,
+    report,
+    retrieval,
+    runs,
+    sandwich,
+    table1,
+)
 from ccml.experiments.cells import Cell, Outcome
+from ccml.experiments.figures import NETWORKS, deepest
 from ccml.experiments.records import Comparison, Figure, Record
 from ccml.experiments.runs import Event
 
@@ -18,11 +28,16 @@ _QUICK: Mapping[str, Sequence[int]] = {"wine": range(2), "digits": range(1)}
 
 @dataclass(frozen=True)
 class Plan:
-    """What to reproduce; ``options`` are those of the command that asks for the same."""
+    """What to reproduce.
+
+    ``options`` are those of the command that asks for the same, ``tuned`` those of them that say
+    where its settings come from, if not from the library.
+    """
 
     targets: Sequence[str]
     cells: Sequence[Cell]
     options: str = ""
+    tuned: str = ""
 
     @classmethod
     def of(
@@ -43,6 +58,9 @@ class Plan:
         before those of the library.
         """
         check_option("reproduce", "what", what, ("all", *TARGETS))
+        for parameter, given in (("datasets", datasets), ("rows", rows)):
+            if given is not None and not given:
+                raise ValueError(f"reproduce({parameter}='') must name at least one.")
         seeds = dict(_QUICK if quick else table1.SEEDS)
         names = list(datasets or (_QUICK if quick else _PAPERS))
         for name in names:
@@ -58,9 +76,10 @@ class Plan:
                     f"{row} isn't for {' or '.join(names)}. The data sets that have it: "
                     f"{', '.join(_with_row(row))}."
                 )
+        _check_figure(what, names, rows)
         targets = TARGETS if what == "all" else (what,)
         every = table1.cells(names, rows, seeds, settings)
-        cells = [cell for cell in every if any(_needs(target, cell) for target in targets)]
+        cells = [cell for cell in every if any(_needs(target, cell, rows) for target in targets)]
         options = " --quick" if quick else ""
         if datasets:
             options += f" --datasets {','.join(datasets)}"
@@ -70,7 +89,8 @@ class Plan:
             options += f" --seeds {n_seeds}"
         elif n_seeds:
             options += f" --seeds {','.join(f'{name}={n_seeds[name]}' for name in n_seeds)}"
-        return cls(targets, cells, options)
+        tuned = f" --tune 0 --out {settings.parent}" if settings else ""
+        return cls(targets, cells, options + tuned, tuned)
 
 
 @dataclass(frozen=True)
@@ -106,40 +126,68 @@ def reproduce(
     if "table1" not in plan.targets:
         page = report.write_figures(out / f"{plan.targets[0]}.html", figures, reasons)
         return Reproduction([], [], figures, page, reasons)
-    records, comparisons = table1.records(results), list(table1.comparisons(results))
+    records = table1.records(results, plan.tuned)
+    comparisons = list(table1.comparisons(results))
     page = report.write(out, records, comparisons, figures)
     return Reproduction(records, comparisons, figures, page, reasons)
 
 
 def _draw(
     target: str, options: str, results: Mapping[Cell, Outcome | str], out: Path
-) -> list[Figure]:
-    start = time.perf_counter()
+) -> Iterator[Figure]:
+    command = f"ccml reproduce {target}{options}"
     if target == "sandwich":
-        errors = sandwich.figure(out / "sandwich.svg")
-        captions = {"sandwich": _sandwich_caption(errors)}
-        title, options = "Figure 2: Sandwich", ""
+        start, command = time.perf_counter(), f"ccml reproduce {target}"  # it has no options
+        path = out / "sandwich.svg"
+        caption = _sandwich_caption(sandwich.figure(path))
+        seconds = round(time.perf_counter() - start, 1)
+        commit, machine = provenance.commit(), provenance.machine()
+        title = "Figure 2: Sandwich"
+        yield Figure(target, title, caption, path, command, seconds, (0,), commit, machine)
     elif target == "retrieval":
-        if not retrieval.curves(results, "ndcg"):
-            return []
-        sentences = retrieval.figure(results, out / "retrieval.svg")
-        captions = {"retrieval": " ".join(["Retrieval on test rows.", *sentences])}
-        title = "Figure 3: nDCG@k and the fraction of the true class among the k nearest"
+        shown = _shown(target, results)
+        if shown:
+            path = out / "retrieval.svg"
+            caption = " ".join(["Retrieval on test rows.", *retrieval.figure(shown, path)])
+            title = "Figure 3: nDCG@k and the fraction of the true class among the k nearest"
+            yield _figure_of(shown, title, caption, path, command)
     else:
-        names = dict.fromkeys(cell.dataset for cell in results if _has_images(cell))
-        captions = {
-            f"gallery-{name}": gallery.figure(results, name, out / f"gallery-{name}.svg")
-            for name in names
-            if gallery.can_draw(results, name)
-        }
-        title = "Figure 4: nearest images"
-    seconds = round(time.perf_counter() - start, 1)
-    return [
-        Figure(
-            name, title, caption, out / f"{name}.svg", f"ccml reproduce {target}{options}", seconds
-        )
-        for name, caption in captions.items()
-    ]
+        for name in dict.fromkeys(cell.dataset for cell in results if _has_images(cell.dataset)):
+            shown = _shown(target, results, name)
+            if gallery.can_draw(shown, name):
+                path = out / f"gallery-{name}.svg"
+                caption = gallery.figure(shown, name, path)
+                yield _figure_of(shown, "Figure 4: nearest images", caption, path, command)
+
+
+def _shown(
+    target: str, results: Mapping[Cell, Outcome | str], dataset: str | None = None
+) -> dict[Cell, Outcome]:
+    rows = {cell.row for cell in results}
+    return {
+        cell: result
+        for cell, result in results.items()
+        if isinstance(result, Outcome)
+        and dataset in (None, cell.dataset)
+        and _needs(target, cell, rows)
+    }
+
+
+def _figure_of(
+    shown: Mapping[Cell, Outcome], title: str, caption: str, path: Path, command: str
+) -> Figure:
+    """Say where a figure comes from: from where the cells come that it shows."""
+    return Figure(
+        path.stem,
+        title,
+        caption,
+        path,
+        command,
+        seconds=round(sum(outcome.about["seconds"] for outcome in shown.values()), 1),
+        seeds=tuple(sorted({cell.seed for cell in shown})),
+        commit=table1.told_by("commit", shown.values()),
+        machine=table1.told_by("machine", shown.values()),
+    )
 
 
 def _sandwich_caption(errors: Mapping[str, float]) -> str:
@@ -150,16 +198,34 @@ def _sandwich_caption(errors: Mapping[str, float]) -> str:
     )
 
 
-def _needs(target: str, cell: Cell) -> bool:
+def _needs(target: str, cell: Cell, rows: Collection[str] | None) -> bool:
+    """Whether a target has to do with a cell, of the rows that are asked for."""
+    if target not in ("retrieval", "gallery"):
+        return target == "table1"
+    asked = [row for row in protocol.rows_of(cell.dataset) if rows is None or row in rows]
+    if cell.row in NETWORKS and cell.row != deepest(asked):
+        return False
     if target == "retrieval":
         return cell.row in retrieval.ROWS and cell.dataset != "wine"
-    if target == "gallery":
-        return cell.row in gallery.ROWS and cell.seed == 0 and _has_images(cell)
-    return target == "table1"
+    return cell.row in gallery.ROWS and cell.seed == 0 and _has_images(cell.dataset)
 
 
-def _has_images(cell: Cell) -> bool:
-    return any(row in protocol.rows_of(cell.dataset) for row in protocol.NETWORKS)
+def _check_figure(what: str, names: Sequence[str], rows: Collection[str] | None) -> None:
+    """Refuse to draw what would be empty."""
+    if what == "retrieval" and set(names) == {"wine"}:
+        raise ValueError("Retrieval is shown on test rows, and wine has none of its own.")
+    if what != "gallery":
+        return
+    if not any(map(_has_images, names)):
+        raise ValueError(f"The gallery is of images, and there are none of {' and '.join(names)}.")
+    if rows is not None and not ({"Euclidean", "CCML"} <= {*rows} and deepest(rows)):
+        raise ValueError(
+            "The gallery is of Euclidean, CCML and ConvCCML-2 (or ConvCCML-1): name these rows too."
+        )
+
+
+def _has_images(dataset: str) -> bool:
+    return any(row in protocol.rows_of(dataset) for row in protocol.NETWORKS)
 
 
 def _with_row(row: str) -> list[str]:

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
-from ccml.experiments import protocol
+from ccml.experiments import protocol, provenance
 from ccml.experiments.cells import Cell, Outcome, compute
 
 _OF_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -79,7 +78,7 @@ def _end(cell: Cell, result: Outcome | str) -> Event:
 def _kept(path: Path) -> Outcome | None:
     try:
         return Outcome.load(path)
-    except (OSError, ValueError, KeyError, BadZipFile):  # not there, or damaged
+    except Exception:  # not there, or damaged: a zip file has many ways to be
         return None
 
 
@@ -155,6 +154,7 @@ class _Process:
 
 def _begin(told: Any) -> None:
     _Process.told = told
+    provenance.commit()  # now: by the time the first cell ends there may be another
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a learner would take Ctrl-C as "enough"
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -10,15 +10,16 @@ from ccml.experiments.layout import (
     arrange,
     comparison_order,
     comparisons_in_words,
+    over_seeds,
     p_text,
     summary,
 )
 from ccml.experiments.records import DATASETS, ROWS, RULES, Comparison, Record
 
 _LEGEND = (
-    "Errors in percent of the test rows, mean ± standard deviation over the seeds; bold where at "
-    "or below the paper's. In parentheses: the best number of principal components. ConvNet's "
-    "figure is its own error."
+    "Errors in percent of the test rows, mean ± standard deviation {over_seeds}; bold "
+    "where at or below the paper's. In parentheses: the best number of principal components. "
+    "ConvNet's figure is its own error."
 )
 
 
@@ -28,7 +29,8 @@ def markdown(records: Iterable[Record], comparisons: Iterable[Comparison] = ()) 
     comparisons = comparison_order(comparisons)
     blocks = [" ".join(summary(table))]
     if table.datasets:
-        blocks += ["\n".join(_markdown_table(table)), _LEGEND]
+        legend = _LEGEND.format(over_seeds=over_seeds(table))
+        blocks += ["\n".join(_markdown_table(table)), legend]
         blocks += [
             f"<sup>{letter}</sup> {_markdown_text(reason)}"
             for letter, reason in table.notes.items()
@@ -50,12 +52,12 @@ def _markdown_table(table: Table) -> Iterator[str]:
 
 
 def _markdown_comparisons(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    yield "| data set | rule | learner | its error less CCML's | paired t-test | rows |"
+    yield "| data set | rule | learner | its error less CCML's | paired t-test | over |"
     yield "|---|---|---|--:|--:|--:|"
     for c in comparisons:
         yield (
             f"| {DATASETS[c.dataset]} | {RULES[c.rule]} | {ROWS[c.row]} | {c.difference:+.2f} | "
-            f"{p_text(c.p_value)} | {c.n:,} |"
+            f"{p_text(c.p_value)} | {c.units} |"
         )
 
 
@@ -98,7 +100,8 @@ def latex(records: Iterable[Record]) -> str:
         "% needs \\usepackage{booktabs}",
         r"\begin{table*}",
         r"\centering",
-        r"\caption{Classification error in percent, mean $\pm$ standard deviation over the seeds; "
+        r"\caption{Classification error in percent, mean $\pm$ standard deviation "
+        f"{over_seeds(table)}; "
         r"the paper's figure in brackets. Bold: the lowest of the linear learners. In parentheses: "
         r"the best number of principal components.}",
         r"\label{tab:errors}",
