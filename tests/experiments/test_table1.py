@@ -248,6 +248,10 @@ class TestPlan:
         with pytest.raises(ValueError, match=message):
             Plan.of(*arguments)
 
+    def test_what_the_quick_form_has(self):
+        with pytest.raises(ValueError, match="The quick form has no mnist, only wine and digits"):
+            Plan.of(datasets=["mnist"], quick=True)
+
 
 def test_sandwich_embeddings_repair_the_neighbours(tmp_path):
     errors = sandwich.figure(tmp_path / "new" / "sandwich.svg")

@@ -257,6 +257,17 @@ def comparisons_in_words(comparisons: Iterable[Comparison]) -> list[str]:
     ]
 
 
+def signed(points: float) -> str:
+    """Write percentage points with their sign; nothing is above 0, not below it.
+
+    Examples
+    --------
+    >>> signed(1.234), signed(-0.001)
+    ('+1.23', '+0.00')
+    """
+    return f"{round(points, 2) + 0.0:+.2f}"
+
+
 def p_text(p_value: float) -> str:
     """Write a p-value as one does: never as 0.
 

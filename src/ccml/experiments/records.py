@@ -24,7 +24,7 @@ ROWS = {  # the table's rows from top to bottom, and what they are called there
     "CCML-log": "CCML (log-likelihood)",
     "CCML-accuracy": "CCML (expected accuracy)",
     "CCML-per-class": "CCML (per-class objective)",
-    "CCML-k15": "CCML (k = 15, 120 dimensions)",
+    "CCML-heard": "CCML (chosen on heard speakers)",
     "CCML-shifts": "CCML (images and shifted copies)",
     "ConvNet-1": "ConvNet (1 layer)",
     "ConvNet-2": "ConvNet (2 layers)",

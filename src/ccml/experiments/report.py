@@ -17,6 +17,7 @@ from ccml.experiments.layout import (
     comparisons_in_words,
     over_seeds,
     p_text,
+    signed,
     summary,
 )
 from ccml.experiments.records import DATASETS, ROWS, RULES, Comparison, Figure, Record
@@ -90,7 +91,7 @@ def html(
         "name": _name,
         "p": p_text,
         "seeds": _seeds,
-        "signed": lambda value: f"{value:+.2f}".replace("-", "\N{MINUS SIGN}"),
+        "signed": lambda value: signed(value).replace("-", "\N{MINUS SIGN}"),
     }
     template = files("ccml.experiments").joinpath("report.html.jinja").read_text("utf-8")
     records, comparisons = results.in_order(records), comparison_order(comparisons)

@@ -64,7 +64,9 @@ class Plan:
         seeds = dict(_QUICK if quick else table1.SEEDS)
         names = list(datasets or (_QUICK if quick else _PAPERS))
         for name in names:
-            check_option("reproduce", "datasets", name, seeds)
+            check_option("reproduce", "datasets", name, table1.SEEDS)
+            if name not in seeds:
+                raise ValueError(f"The quick form has no {name}, only {' and '.join(seeds)}.")
         counts = dict.fromkeys(names, n_seeds) if isinstance(n_seeds, int) else n_seeds or {}
         for name, count in counts.items():
             check_option("reproduce", "seeds", name, names)

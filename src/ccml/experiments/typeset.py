@@ -12,6 +12,7 @@ from ccml.experiments.layout import (
     comparisons_in_words,
     over_seeds,
     p_text,
+    signed,
     summary,
 )
 from ccml.experiments.records import DATASETS, ROWS, RULES, Comparison, Record
@@ -56,7 +57,7 @@ def _markdown_comparisons(comparisons: Iterable[Comparison]) -> Iterator[str]:
     yield "|---|---|---|--:|--:|--:|"
     for c in comparisons:
         yield (
-            f"| {DATASETS[c.dataset]} | {RULES[c.rule]} | {ROWS[c.row]} | {c.difference:+.2f} | "
+            f"| {DATASETS[c.dataset]} | {RULES[c.rule]} | {ROWS[c.row]} | {signed(c.difference)} | "
             f"{p_text(c.p_value)} | {c.units} |"
         )
 
