@@ -169,7 +169,7 @@ def test_what_is_to_be_known_of_a_figure_is_a_note():
     assert arrange([cut]).notes == {"a": "CCML hadn't converged after 5 epochs."}
     assert "± 0.57 <sup>a</sup>" in report.markdown([cut])
     assert r"0.57}\textsuperscript{a}" in report.latex([cut])
-    assert "± 0.57 <sup>a</sup></span>" in report.html([cut], [], [])
+    assert "see note </span><sup>a</sup>" in report.html([cut], [], [])
 
 
 def test_the_lowest_linear_learners_are_marked_all_if_tied():
