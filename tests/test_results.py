@@ -24,7 +24,7 @@ def test_no_cell_was_computed_by_code_that_is_not_in_the_history():
 def test_every_figure_is_of_the_settings_that_the_command_uses():
     for record in records.read(ROOT / "docs" / "results" / "results.json"):
         used = protocol.settings_of(record.dataset, record.row)
-        expected = protocol.makes(record.row) | dict(used.learner)
+        expected = protocol.own_parameters(record.row) | dict(used.learner)
         if not record.row.startswith("ConvNet"):
             expected[f"k of {record.rule.upper()}"] = getattr(used, record.rule)
         if record.row not in protocol.NETWORKS:

@@ -258,7 +258,7 @@ def comparisons_in_words(comparisons: Iterable[Comparison]) -> list[str]:
 
 
 def signed(points: float) -> str:
-    """Write percentage points with their sign; nothing is above 0, not below it.
+    """Write percentage points with their sign; never as -0.00.
 
     Examples
     --------

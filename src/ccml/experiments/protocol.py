@@ -49,6 +49,7 @@ NETWORKS: dict[str, Callable[..., BaseEstimator]] = {  # for images only
     "ConvCCML-2": partial(ConvCCML, layers=2),
     "ConvCCML-2-shifts": partial(ConvCCML, layers=2, max_shift=2),  # the paper has no shifts
 }
+_LEARNERS = LINEAR | NETWORKS
 SHIFTED = ("CCML-shifts", "ConvCCML-2-shifts")  # whose gallery has shifted copies of the images
 ROWS = (*EUCLIDEAN, *LINEAR, *NETWORKS)
 NAMES = ("wine", "isolet", "mnist", "norb", "digits")
@@ -145,13 +146,12 @@ def pipeline(
         parameters["image_shape"] = data.image_shape
     if row != "ITML":  # which has its own solver
         parameters["callbacks"] = callbacks
-    make = LINEAR[row] if row in LINEAR else NETWORKS[row]
-    return make_pipeline(*steps, make(**parameters))
+    return make_pipeline(*steps, _LEARNERS[row](**parameters))
 
 
-def makes(row: str) -> dict[str, Any]:
-    """Say which parameters of its learner a row is about."""
-    make = (LINEAR | NETWORKS).get(row)
+def own_parameters(row: str) -> dict[str, Any]:
+    """Return the parameters that make a row what it is, whatever its settings."""
+    make = _LEARNERS.get(row)
     return dict(make.keywords) if isinstance(make, partial) else {}
 
 

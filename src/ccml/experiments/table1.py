@@ -80,7 +80,7 @@ def _record(name: str, row: str, rule: str, results: Results, tuned: str) -> Rec
         "dataset": name,
         "rule": rule,
         "paper": None if figures is None else figures[column],
-        "settings": kept | protocol.makes(row) | dict(settings.learner),
+        "settings": kept | protocol.own_parameters(row) | dict(settings.learner),
         "command": _command(name, row, results, tuned),
     }
     failures = [result for result in results.values() if isinstance(result, str)]
