@@ -237,8 +237,9 @@ def _space(data: Dataset, row: str) -> dict[str, Any]:
         return {"gamma": real(1e-3, 10, log=True)}
     is_network = row in protocol.NETWORKS
     rates = (3e-4, 1e-3, 3e-3, 0.01, 0.03) if is_network else (3e-3, 0.01, 0.03, 0.1, 0.3)
+    least = len(np.unique(data.y)) - 1  # LDA's: in fewer, classes lie over each other
     space = {
-        "n_components": integer(2, min(most, 120), log=True),
+        "n_components": integer(least, min(most, 120), log=True),
         "learning_rate": one_of(("auto", *rates)),
         "weight_decay": real(1e-4, 1, log=True),
         "batch_size": one_of(("auto", 200, 500, 1000, 2000)),
@@ -249,7 +250,7 @@ def _space(data: Dataset, row: str) -> dict[str, Any]:
     if row == "NCMC":
         space["n_centroids"] = integer(1, 20, log=True)
     elif row not in ("NCA", "ConvNet-1", "ConvNet-2"):
-        space["n_neighbors"] = integer(1, 50, log=True)
+        space["n_neighbors"] = integer(1, 100, log=True)
     if row in ("NCMC", "NCA", "KNCA", "CCML"):  # a variant of CCML is CCML but for what it varies
         space["loss"] = one_of(tuple(LOSSES))
     if row == "CCML":
