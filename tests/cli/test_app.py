@@ -37,10 +37,20 @@ def test_table1_prints_ours_beside_the_papers(run, report):
     result = run("reproduce", "table1", "--quick", "--datasets", "wine", "--rows", "Euclidean",
                  "--out", str(report))  # fmt: skip
     assert result.exit_code == 0
-    (line,) = [line for line in result.output.splitlines() if "Euclidean" in line]
+    (line,) = [line for line in result.stdout.splitlines() if "Euclidean" in line]
     assert "3.99" in line
     assert "3.29" in line
     assert (report / "index.html").read_text().startswith("<!doctype html>")
+
+
+def test_cells_are_told_as_they_end_where_there_is_no_terminal(run, tmp_path):
+    arguments = ["reproduce", "table1", "--quick", "--datasets", "digits", "--rows", "Euclidean",
+                 "--out", str(tmp_path)]  # fmt: skip
+    (told,) = run(*arguments).stderr.splitlines()
+    assert re.fullmatch(
+        r"Euclidean on digits, seed 0: \d\.\d\d / \d\.\d\d % \(1 of 1 cells, about 0 s left\)", told
+    )
+    assert run(*arguments).stderr == ""  # it was kept
 
 
 def test_reproduce_as_json(run, report):

@@ -1,7 +1,7 @@
 """``ccml reproduce``: the paper's table and figures."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ccml.experiments.progress import Progress
     from ccml.experiments.records import Record
     from ccml.experiments.reproduction import Plan
+    from ccml.experiments.runs import Event
 
 
 @errors_in_one_line
@@ -85,8 +86,8 @@ def reproduce(
             choose_all(plan.cells, out, minutes=tune, on_chosen=_say_what_was_chosen)
             chosen = out / "settings"
             plan = Plan.of(what, names, of_rows, n_seeds=n_seeds, quick=quick, settings=chosen)
-        with _progress(plan, jobs) as progress:
-            made = reproduce(plan, out, jobs=jobs, on_event=progress.note)
+        with _shown(plan, jobs) as on_event:
+            made = reproduce(plan, out, jobs=jobs, on_event=on_event)
     except KeyboardInterrupt:
         complain("Interrupted. What is finished is kept: the same command goes on from there.")
         raise typer.Exit(130) from None
@@ -123,27 +124,44 @@ def _seeds(text: str | None) -> int | dict[str, int] | None:
 
 
 @contextmanager
-def _progress(plan: "Plan", jobs: int) -> "Iterator[Progress]":
-    """Show a live table, on a terminal only."""
+def _shown(plan: "Plan", jobs: int) -> "Iterator[Callable[[Event], None]]":
+    """Show a live table on a terminal; elsewhere, say a line for each cell that is computed."""
     from ccml.experiments.progress import Progress
 
     progress = Progress(plan.cells, jobs)
-    if not errors.is_terminal or not plan.cells:
-        yield progress
-        return
+
+    def status() -> str:
+        left = _minutes(progress.seconds_left())
+        return f"{len(progress.ended)} of {progress.n_cells} cells, about {left} left"
 
     def drawn() -> Group:
-        left = progress.seconds_left()
         running = ", ".join(
             f"{cell.row} on {cell.dataset}" + (f" (epoch {epoch})" if epoch else "")
             for cell, epoch in progress.epochs.items()
         )
-        status = f"{len(progress.ended)} of {progress.n_cells} cells, about {_minutes(left)} left"
-        lines = [status, f"Running: {running}" if running else ""]
+        lines = [status(), f"Running: {running}" if running else ""]
         return Group(*lines, _finished(progress)) if progress.ended else Group(*lines)
 
-    with Live(get_renderable=drawn, console=errors, refresh_per_second=2, transient=True):
-        yield progress
+    def note_and_say(event: "Event") -> None:
+        was_running = event.cell in progress.epochs  # not one that was kept
+        progress.note(event)
+        if was_running and event.cell in progress.ended:
+            say(f"{_end_of(event)} ({status()})")
+
+    if not errors.is_terminal:
+        yield note_and_say
+    elif not plan.cells:
+        yield progress.note
+    else:
+        with Live(get_renderable=drawn, console=errors, refresh_per_second=2, transient=True):
+            yield progress.note
+
+
+def _end_of(event: "Event") -> str:
+    figures = "no figure"
+    if event.outcome is not None:
+        figures = " / ".join(f"{error:.2f}" for error in event.outcome.errors) + " %"
+    return f"{event.cell.row} on {event.cell.dataset}, seed {event.cell.seed}: {figures}"
 
 
 def _finished(progress: "Progress") -> Table:

@@ -34,7 +34,7 @@ class Progress:
             self._epochs.pop(cell, None)
             if cell in self._begun:
                 self._took[cell] = self._now() - self._begun[cell]
-        else:
+        elif cell not in self._ended:  # what a process tells may come late
             self._begun.setdefault(cell, self._now())
             self._epochs[cell] = event.epoch or 0
 
