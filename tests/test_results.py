@@ -1,14 +1,18 @@
 """The results in the docs are those in docs/results."""
 
+import json
 import re
 import runpy
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from ccml.experiments import protocol, records
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results" / "results.json"
 
 
 def test_the_page_is_what_make_results_writes():
@@ -16,13 +20,26 @@ def test_the_page_is_what_make_results_writes():
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page()
 
 
+def test_every_place_of_the_table_has_its_number():
+    schema = files("ccml.experiments").joinpath("results.schema.json").read_text("utf-8")
+    Draft202012Validator(json.loads(schema)).validate(json.loads(RESULTS.read_bytes()))
+    found = records.read(RESULTS)
+    assert {record.place for record in found} == {
+        (row, name, rule)
+        for name in ("wine", "isolet", "mnist", "norb")
+        for row in protocol.rows_of(name)
+        for rule in records.RULES
+    }
+    assert all(record.error is not None for record in found)
+
+
 def test_no_cell_was_computed_by_code_that_is_not_in_the_history():
-    for record in records.read(ROOT / "docs" / "results" / "results.json"):
+    for record in records.read(RESULTS):
         assert "-changed" not in record.commit
 
 
 def test_every_figure_is_of_the_settings_that_the_command_uses():
-    for record in records.read(ROOT / "docs" / "results" / "results.json"):
+    for record in records.read(RESULTS):
         used = protocol.settings_of(record.dataset, record.row)
         expected = protocol.own_parameters(record.row) | dict(used.learner)
         if not record.row.startswith("ConvNet"):
@@ -47,11 +64,12 @@ def test_every_figure_is_of_the_settings_that_the_command_uses():
 def test_the_readme_has_the_same_figures(dataset, row, name):
     found = {
         record.rule: record
-        for record in records.read(ROOT / "docs" / "results" / "results.json")
+        for record in records.read(RESULTS)
         if (record.dataset, record.row) == (dataset, row)
     }
     cells = [name]
     for record in (found["knn"], found["ccknn"]):
-        cells += [f"{record.error:.2f}", "" if record.paper is None else f"{record.paper:.2f}"]
+        paper = "" if record.paper is None else f"{record.paper:.2f}"
+        cells += [f"{records.rounded(record.error):.2f}", paper]
     line = f"| {' | '.join(cells)} |"
     assert re.search(re.escape(line), (ROOT / "README.md").read_text())

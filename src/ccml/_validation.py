@@ -33,8 +33,9 @@ def check_option(owner: str, name: str, value: Any, options: Collection[str]) ->
 
 def did_you_mean(value: Any, options: Iterable[str]) -> str:
     """End a sentence with the nearest of ``options``, if one is near: "; did you mean 'x'?"."""
-    close = get_close_matches(str(value), list(options), n=1)
-    return f"; did you mean {close[0]!r}?" if close else "."
+    known = {option.casefold(): option for option in options}  # nothing is nearer than its capital
+    close = get_close_matches(str(value).casefold(), known, n=1)
+    return f"; did you mean {known[close[0]]!r}?" if close else "."
 
 
 def reason(error: BaseException) -> str:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ccml
-from ccml.cli import app
+from ccml.cli import _console, app
 from ccml.experiments import protocol
 from ccml.experiments.choose import NEIGHBORS
 
@@ -53,6 +53,18 @@ def test_cells_are_told_as_they_end_where_there_is_no_terminal(run, tmp_path):
     assert run(*arguments).stderr == ""  # it was kept
 
 
+def test_a_terminal_shows_what_is_running_and_the_table_so_far(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(_console.errors, "is_interactive", True)
+    result = run("reproduce", "table1", "--quick", "--datasets", "wine", "--rows", "CCML",
+                 "--out", str(tmp_path))  # fmt: skip
+    assert "0 of 2 cells, about" in result.stderr
+    assert "Running: CCML on wine" in result.stderr
+    assert "Table I: error in percent" in result.stderr
+    assert "seed 0" not in result.stderr
+
+
 def test_reproduce_as_json(run, report):
     result = run("reproduce", "table1", "--quick", "--datasets", "wine", "--rows", "Euclidean",
                  "--out", str(report), "--json")  # fmt: skip
@@ -85,6 +97,8 @@ def test_sandwich_saves_the_picture_and_says_where(run, report):
         (["reproduce", "table1", "--datasets", "wien"], "did you mean 'wine'"),
         (["reproduce", "tabel1"], "^Error: 'tabel1' is not an option; did you mean 'table1'"),
         (["reproduce", "table1", "--rows", "CCLM"], "did you mean 'CCML'"),
+        (["reproduce", "table1", "--rows", "ccml"], "did you mean 'CCML'"),
+        (["reproduce", "table1", "--datasets", "MNIST"], "did you mean 'mnist'"),
         (["reproduce", "--seeds", "two"], "--seeds two must be a number, as 2, or"),
         (["reproduce", "--seeds", "mnist="], "--seeds mnist= must be"),
         (["reproduce", "--seeds", "mnits=2"], "did you mean 'mnist'"),

@@ -42,8 +42,8 @@ RECORDS = [
     replace(NORB, row="ConvNet-1", rule="ccknn", error=10.24, paper=9.25),
 ]
 COMPARISONS = [
-    Comparison("wine", "ccknn", "NCA", -0.10, 0.75, 178),
-    Comparison("wine", "knn", "NCA", 1.41, 0.0002, 178),
+    Comparison("wine", "ccknn", "NCA", -0.10, 0.75, 178, stand_in=False),
+    Comparison("wine", "knn", "NCA", 1.41, 0.0002, 178, stand_in=False),
 ]
 SUMMARY = (
     "5 of the 6 figures that the paper has too are at or below the paper's; 1 is above: Euclidean "
@@ -70,7 +70,7 @@ Errors in percent of the test rows, mean ± standard deviation over the seeds (W
 
 With CCKNN on Wine, NCA is 0.10 percentage points below CCML (p = 0.750, 178 test rows).
 
-| data set | rule | learner | its error less CCML's | paired t-test | over |
+| data set | rule | metric | its error less CCML's | paired t-test | over |
 |---|---|---|--:|--:|--:|
 | Wine | KNN | NCA | +1.41 | p < 0.001 | 178 test rows |
 | Wine | CCKNN | NCA | -0.10 | p = 0.750 | 178 test rows |
@@ -140,21 +140,38 @@ def test_a_good_table_is_summed_up_in_a_sentence_each():
     ],
 )  # fmt: skip
 def test_where_ccml_is_not_lower_is_said_in_words(difference, sentence):
-    assert comparisons_in_words([Comparison("mnist", "knn", "LMNN", difference, 0.04, 10_000)]) == [
-        sentence
-    ]
+    comparison = Comparison("mnist", "knn", "LMNN", difference, 0.04, 10_000, stand_in=False)
+    assert comparisons_in_words([comparison]) == [sentence]
 
 
 def test_leads_that_may_be_chance_are_said_in_words():
     p_values = {"ITML": 0.01, "NCMC": 0.05, "LMNN": 0.2, "NCA": 0.7}
-    comparisons = [Comparison("norb", "ccknn", row, 0.3, p, 25) for row, p in p_values.items()]
+    comparisons = [
+        Comparison("norb", "ccknn", row, 0.3, p, 25, stand_in=False) for row, p in p_values.items()
+    ]
     assert comparisons_in_words(comparisons) == [
         "CCML has the lower error in all 4 comparisons.",
         "With CCKNN on NORB, CCML's lead over NCMC (p = 0.050), LMNN (p = 0.200) and NCA "
         "(p = 0.700) may be chance.",
     ]
-    below = Comparison("norb", "knn", "NCA", -0.3, 0.5, 25)
-    assert comparisons_in_words([below])[0].endswith("below CCML (p = 0.500, 25 test toys).")
+    below = Comparison("norb", "knn", "NCA", -0.3, 0.5, 25, stand_in=True)
+    assert comparisons_in_words([below]) == [
+        "With KNN on NORB (stand-in), NCA is 0.30 percentage points below CCML (p = 0.500, 25 test "
+        "toys)."
+    ]
+    assert "| NORB (stand-in) | KNN | NCA |" in report.markdown([], [below])
+
+
+def test_isolets_p_values_are_said_to_take_rows_as_independent():
+    comparison = Comparison("isolet", "knn", "NCA", 0.3, 0.01, 1559, stand_in=False)
+    assert "its p-values may be too small" in comparisons_in_words([comparison])[-1]
+
+
+def test_a_half_is_rounded_up_as_it_is_written():
+    record = replace(BASE, error=1.775, paper=1.77)  # in binary, a little less than that
+    assert record.at_most_paper is False
+    assert "| 1.78 ±" in report.markdown([record])
+    assert "1.78" in report.html([record], [], [])
 
 
 def test_how_many_seeds_without_counting_where_nothing_is_random():

@@ -50,7 +50,7 @@ def page(tmp_path_factory):
             Figure(form, f"A {form}", "What it shows.", path, "ccml", 3.0, (0,), "abc", "m")
         )
     comparisons = [
-        Comparison(data, rule, row, 0.5, 0.01, 178)
+        Comparison(data, rule, row, 0.5, 0.01, 178, stand_in=False)
         for row in LINEAR if row != "CCML" for data in PAPER for rule in RULES
     ]  # fmt: skip
     return report.write(folder / "report", list(records()), comparisons, figures)

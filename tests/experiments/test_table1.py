@@ -66,7 +66,7 @@ def test_records_average_over_the_seeds():
         cell_of("isolet", "CCML", 1): outcome([1, 1, 0, 0], [0, 0, 0, 0]),
     }
     knn, ccknn = table1.records(results)
-    assert (knn.rule, knn.error, knn.spread) == ("knn", 37.5, 17.678)  # of a sample
+    assert (knn.rule, knn.error, knn.spread) == ("knn", 37.5, 17.67767)  # of a sample
     assert (ccknn.rule, ccknn.error, ccknn.spread) == ("ccknn", 0.0, 0.0)
     assert (knn.paper, ccknn.paper) == paper.TABLE1["isolet"]["CCML"]
     assert knn.seeds == (0, 1)
@@ -114,6 +114,15 @@ def test_records_tell_all_of_their_seeds():
     assert records.all_of("commit", found) == ["abc", "def"]
     assert found[0].machine == "m; another, with a comma"
     assert found[0].notes == ("CCML hadn't converged after 5 epochs.",)
+
+
+def test_how_settings_were_chosen_is_noted_unless_others_are_used():
+    note = protocol.note_of("wine", "CCML")
+    assert "foldings of the same 178 rows" in note
+    cell = cell_of("wine", "CCML", 0)
+    assert table1.records({cell: outcome([1, 0])})[0].notes == (note,)
+    other = replace(cell, settings=replace(cell.settings, knn=1))
+    assert table1.records({other: outcome([1, 0])})[0].notes == ()
 
 
 def test_a_row_with_a_failure_has_no_number_but_a_reason():
@@ -240,6 +249,7 @@ class TestPlan:
             (("table1", []), "must name at least one"),
             (("table1", None, []), "must name at least one"),
             (("retrieval", ["wine"]), "wine has none of its own"),
+            (("retrieval", None, ["ITML"]), "name some of these"),
             (("gallery", ["wine", "isolet"]), "there are none of wine and isolet"),
             (("gallery", ["mnist"], ["CCML", "Euclidean"]), "name these rows too"),
         ],

@@ -148,7 +148,7 @@ def _shown(plan: "Plan", jobs: int) -> "Iterator[Callable[[Event], None]]":
         if was_running and event.cell in progress.ended:
             say(f"{_end_of(event)} ({status()})")
 
-    if not errors.is_terminal:
+    if not errors.is_terminal or errors.is_dumb_terminal:
         yield note_and_say
     elif not plan.cells:
         yield progress.note
@@ -158,10 +158,10 @@ def _shown(plan: "Plan", jobs: int) -> "Iterator[Callable[[Event], None]]":
 
 
 def _end_of(event: "Event") -> str:
-    figures = "no figure"
+    result = event.reason
     if event.outcome is not None:
-        figures = " / ".join(f"{error:.2f}" for error in event.outcome.errors) + " %"
-    return f"{event.cell.row} on {event.cell.dataset}, seed {event.cell.seed}: {figures}"
+        result = " / ".join(f"{error:.2f}" for error in event.outcome.errors) + " %"
+    return f"{event.cell.row} on {event.cell.dataset}, seed {event.cell.seed}: {result}"
 
 
 def _finished(progress: "Progress") -> Table:
@@ -187,12 +187,14 @@ def _table(records: "Iterable[Record]") -> Table:
 
 
 def _figure(record: "Record") -> str:
+    from ccml.experiments.records import rounded
+
     if record.error is None:
         return "-"
     colour = {True: "green", False: "red", None: "default"}[record.at_most_paper]
     spread = f" ± {record.spread:.2f}" if len(record.seeds) > 1 else ""
     best = "" if record.best_n_components is None else f" ({record.best_n_components})"
-    return f"[{colour}]{record.error:.2f}[/]{spread}{best}"
+    return f"[{colour}]{rounded(record.error):.2f}[/]{spread}{best}"
 
 
 def _minutes(seconds: float) -> str:

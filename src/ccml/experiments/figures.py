@@ -5,25 +5,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ccml._atomic import whole_file
+from ccml.experiments import records
 from ccml.experiments.cells import Cell, Outcome
-from ccml.experiments.records import DATASETS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-NETWORKS = ("ConvCCML-2", "ConvCCML-1")  # the deepest first: a figure has one
+CONV_CCML = ("ConvCCML-2", "ConvCCML-1")  # the deepest first: a figure has one
 
 
 def deepest(rows: Container[str]) -> str | None:
     """Name the deepest network that there is among rows."""
-    return next((row for row in NETWORKS if row in rows), None)
+    return next((row for row in CONV_CCML if row in rows), None)
 
 
 def data_name(cell: Cell, outcome: Outcome) -> str:
     """Name the data of a cell, and say so if it isn't the paper's."""
-    name = DATASETS[cell.dataset]
-    return f"{name} (stand-in)" if outcome.about["stand_in"] else name
+    return records.data_name(cell.dataset, stand_in=outcome.about["stand_in"])
 
 
 def save_svg(figure: "Figure", path: Path) -> None:

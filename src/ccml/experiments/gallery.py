@@ -1,7 +1,7 @@
 """Figure 4 of the paper: nearest images, where Euclidean distances go wrong and CCML doesn't.
 
-Command: ``ccml reproduce gallery``. Runtime: as that of Table I's cells that it needs, half an hour
-on two cores; none where they are kept.
+Command: ``ccml reproduce gallery``. Runtime: as that of Table I's cells that it needs, a quarter
+of an hour on two cores; none where they are kept.
 Expect: beside each query the five nearest training images under Euclidean distances, CCML and
 ConvCCML, framed green where they are of its class and red with a cross where not; at the bottom,
 queries that ConvCCML itself gets wrong.
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from ccml.experiments import protocol
 from ccml.experiments.cells import RULES, SHOWN, Cell, Outcome
-from ccml.experiments.figures import NETWORKS, data_name, deepest, save_svg
+from ccml.experiments.figures import CONV_CCML, data_name, deepest, save_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROWS = ("Euclidean", "CCML", *NETWORKS)
+ROWS = ("Euclidean", "CCML", *CONV_CCML)
 _N_QUERIES, _N_FAILURES = 5, 3
 _RIGHT, _WRONG = "#009E73", "#CC0000"
 

@@ -14,6 +14,7 @@ from ccml.experiments.records import (
     Comparison,
     Record,
     in_order,
+    rounded,
 )
 
 _CHANCE = 0.05  # p-values from here on prove nothing
@@ -127,7 +128,7 @@ def _lowest(
     for row in LINEAR:
         record = found.get((row, dataset, rule))
         if record is not None and record.error is not None:
-            errors[record.place] = round(record.error, 2)
+            errors[record.place] = rounded(record.error)
     if len(errors) < 2:
         return []
     return [place for place, error in errors.items() if error == min(errors.values())]
@@ -174,16 +175,16 @@ def _excess(cell: Cell) -> str:
     assert record is not None
     assert record.error is not None
     assert record.paper is not None
-    points = round(record.error, 2) - record.paper
+    points = rounded(record.error) - record.paper
     return (
         f"{ROWS[record.row]} {_where(cell)} by {points:.2f} percentage points "
-        f"({record.error:.2f} against {record.paper:.2f})"
+        f"({rounded(record.error):.2f} against {record.paper:.2f})"
     )
 
 
 def _where(cell: Cell) -> str:
     assert cell.record is not None
-    on = f"on {DATASETS[cell.record.dataset]}"
+    on = f"on {cell.record.data}"
     return on if cell.n_columns == 2 else f"with {RULES[cell.record.rule]} {on}"
 
 
@@ -225,7 +226,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def comparison_order(comparisons: Iterable[Comparison]) -> list[Comparison]:
-    """Sort comparisons as the table is: by data set, rule, and the other learner."""
+    """Sort comparisons as the table is: by data set, rule, and the other metric."""
     data, rules, rows = list(DATASETS), list(RULES), list(ROWS)
     return sorted(
         comparisons, key=lambda c: (data.index(c.dataset), rules.index(c.rule), rows.index(c.row))
@@ -233,13 +234,13 @@ def comparison_order(comparisons: Iterable[Comparison]) -> list[Comparison]:
 
 
 def comparisons_in_words(comparisons: Iterable[Comparison]) -> list[str]:
-    """Say where another linear learner does as well as CCML, or better, or perhaps."""
+    """Say where another linear metric does as well as CCML, or better, or perhaps."""
     ordered = comparison_order(comparisons)
     sentences = []
     by_chance: dict[str, list[str]] = {}
     for comparison in ordered:
-        points = round(comparison.difference, 2)
-        column = f"With {RULES[comparison.rule]} on {DATASETS[comparison.dataset]}"
+        points = rounded(comparison.difference)
+        column = f"With {RULES[comparison.rule]} on {comparison.data}"
         other, p = ROWS[comparison.row], p_text(comparison.p_value)
         if points == 0:
             sentences.append(f"{column}, {other} has CCML's error ({p}, {comparison.units}).")
@@ -251,10 +252,16 @@ def comparisons_in_words(comparisons: Iterable[Comparison]) -> list[str]:
     if ordered and not sentences:
         plural = "this one comparison" if len(ordered) == 1 else f"all {len(ordered)} comparisons"
         sentences.append(f"CCML has the lower error in {plural}.")
-    return sentences + [
+    sentences += [
         f"{column}, CCML's lead over {_listed(others)} may be chance."
         for column, others in by_chance.items()
     ]
+    if any(comparison.dataset == "isolet" for comparison in ordered):
+        sentences.append(
+            "On ISOLET rows are taken as independent; as those of a speaker may not be, its "
+            "p-values may be too small."
+        )
+    return sentences
 
 
 def signed(points: float) -> str:
@@ -265,7 +272,7 @@ def signed(points: float) -> str:
     >>> signed(1.234), signed(-0.001)
     ('+1.23', '+0.00')
     """
-    return f"{round(points, 2) + 0.0:+.2f}"
+    return f"{rounded(points) + 0.0:+.2f}"
 
 
 def p_text(p_value: float) -> str:

@@ -6,6 +6,7 @@ The file's form is in ``results.schema.json``.
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -168,23 +169,30 @@ class Record:
         """
         if self.error is None or self.paper is None or self.stand_in:
             return None
-        return round(self.error, 2) <= self.paper
+        return rounded(self.error) <= self.paper
+
+    @property
+    def data(self) -> str:
+        """What the data set is called, with a word if it isn't the paper's."""
+        return data_name(self.dataset, stand_in=self.stand_in)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """CCML against another linear learner, on the same test rows.
+    """CCML against another linear metric, on the same test rows.
 
     Parameters
     ----------
     dataset, rule, row : str
-        On what, by which rule, and the other learner.
+        On what, by which rule, and the other metric.
     difference : float
         Its error minus CCML's, in percentage points: above 0 where CCML is better.
     p_value : float
         Of a paired t-test over the test rows; on NORB over its test toys.
     n : int
         How many of these there are.
+    stand_in : bool
+        Whether the data isn't the paper's.
     """
 
     dataset: str
@@ -193,6 +201,12 @@ class Comparison:
     difference: float
     p_value: float
     n: int
+    stand_in: bool
+
+    @property
+    def data(self) -> str:
+        """What the data set is called, with a word if it isn't the paper's."""
+        return data_name(self.dataset, stand_in=self.stand_in)
 
     @property
     def units(self) -> str:
@@ -217,6 +231,24 @@ class Figure:
     seeds: tuple[int, ...]
     commit: str
     machine: str
+
+
+def data_name(dataset: str, *, stand_in: bool) -> str:
+    """Say what a data set is called, and so if it isn't the paper's."""
+    return DATASETS[dataset] + (" (stand-in)" if stand_in else "")
+
+
+def rounded(percent: float) -> float:
+    """Round to the paper's two decimals, a half up: means of two seeds often end in one.
+
+    Examples
+    --------
+    >>> rounded(0.675), rounded(0.705)
+    (0.68, 0.71)
+    >>> round(0.705, 2)
+    0.7
+    """
+    return float(Decimal(str(percent)).quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
 def all_of(fact: Literal["commit", "machine"], made: Iterable[Record | Figure]) -> list[str]:

@@ -90,6 +90,8 @@ def html(
         "duration": _duration,
         "name": _name,
         "p": p_text,
+        "percent": lambda value: f"{results.rounded(value):.2f}",
+        "rounded": results.rounded,
         "seeds": _seeds,
         "signed": lambda value: signed(value).replace("-", "\N{MINUS SIGN}"),
     }

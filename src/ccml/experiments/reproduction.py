@@ -17,7 +17,7 @@ from ccml.experiments import (
     table1,
 )
 from ccml.experiments.cells import Cell, Outcome
-from ccml.experiments.figures import NETWORKS, deepest
+from ccml.experiments.figures import CONV_CCML, deepest
 from ccml.experiments.records import Comparison, Figure, Record
 from ccml.experiments.runs import Event
 
@@ -205,7 +205,7 @@ def _needs(target: str, cell: Cell, rows: Collection[str] | None) -> bool:
     if target not in ("retrieval", "gallery"):
         return target == "table1"
     asked = [row for row in protocol.rows_of(cell.dataset) if rows is None or row in rows]
-    if cell.row in NETWORKS and cell.row != deepest(asked):
+    if cell.row in CONV_CCML and cell.row != deepest(asked):
         return False
     if target == "retrieval":
         return cell.row in retrieval.ROWS and cell.dataset != "wine"
@@ -216,6 +216,8 @@ def _check_figure(what: str, names: Sequence[str], rows: Collection[str] | None)
     """Refuse to draw what would be empty."""
     if what == "retrieval" and set(names) == {"wine"}:
         raise ValueError("Retrieval is shown on test rows, and wine has none of its own.")
+    if what == "retrieval" and rows is not None and not {*rows} & {*retrieval.ROWS}:
+        raise ValueError(f"Retrieval is shown of {', '.join(retrieval.ROWS)}: name some of these.")
     if what != "gallery":
         return
     if not any(map(_has_images, names)):

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccml.experiments.cells import DEPTH, Cell, Outcome
-from ccml.experiments.figures import NETWORKS, data_name, deepest, save_svg
+from ccml.experiments.figures import CONV_CCML, data_name, deepest, save_svg
 
-ROWS = ("Euclidean", "LMNN", "NCA", "CCML", *NETWORKS)
+ROWS = ("Euclidean", "LMNN", "NCA", "CCML", *CONV_CCML)
 _STYLES = {  # Okabe and Ito's colours; a dash says it again
     "Euclidean": ("#000000", ":"),
     "LMNN": ("#009E73", "-."),

@@ -20,7 +20,7 @@ from scipy.stats import ttest_1samp
 
 from ccml.experiments import paper, protocol
 from ccml.experiments.cells import RULES, Cell, Outcome
-from ccml.experiments.records import SEPARATOR, Comparison, Record
+from ccml.experiments.records import LINEAR, SEPARATOR, Comparison, Record
 
 Results = Mapping[Cell, Outcome | str]
 SEEDS: Mapping[str, Sequence[int]] = {  # as many as two cores can do in two hours
@@ -30,7 +30,8 @@ SEEDS: Mapping[str, Sequence[int]] = {  # as many as two cores can do in two hou
     "norb": range(1),
     "digits": range(3),
 }
-COMPARED = (*protocol.EUCLIDEAN, "ITML", "NCMC", "LMNN", "NCA", "KNCA")  # with CCML
+_DECIMALS = 6  # enough that rounding again, to the two that are printed, does no harm
+COMPARED = tuple(row for row in (*protocol.EUCLIDEAN, *LINEAR) if row != "CCML")
 
 
 def cells(
@@ -90,18 +91,21 @@ def _record(name: str, row: str, rule: str, results: Results, tuned: str) -> Rec
         return Record(**common, **nothing, reason=failures[0])
     outcomes = [result for result in results.values() if isinstance(result, Outcome)]
     errors = [outcome.errors[column] for outcome in outcomes]
+    notes = [note for outcome in outcomes for note in outcome.about["notes"]]
+    if settings == protocol.settings_of(name, row):  # not others that were searched for
+        notes += filter(None, [protocol.note_of(name, row)])
     about = outcomes[0].about
     common["settings"]["dimensions"] = about["n_components"][column]
     return Record(
         **common,
-        error=round(float(np.mean(errors)), 3),
-        spread=round(float(np.std(errors, ddof=1)), 3) if len(errors) > 1 else 0.0,
+        error=round(float(np.mean(errors)), _DECIMALS),
+        spread=round(float(np.std(errors, ddof=1)), _DECIMALS) if len(errors) > 1 else 0.0,
         seeds=tuple(cell.seed for cell in results),
         seconds=round(sum(outcome.about["seconds"] for outcome in outcomes), 1),
         commit=told_by("commit", outcomes),
         machine=told_by("machine", outcomes),
         stand_in=about["stand_in"],
-        notes=tuple(dict.fromkeys(note for found in outcomes for note in found.about["notes"])),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -141,7 +145,16 @@ def comparisons(results: Results) -> Iterator[Comparison]:
             # Where every row is as right or wrong under both, there is nothing to test.
             p = ttest_1samp(differences, 0).pvalue if differences.any() else 1.0
             yield Comparison(
-                name, rule, row, round(float(differences.mean()), 3), float(p), len(differences)
+                name,
+                rule,
+                row,
+                difference=round(float(differences.mean()), _DECIMALS),
+                p_value=float(p),
+                n=len(differences),
+                stand_in=any(
+                    isinstance(found, Outcome) and found.about["stand_in"]
+                    for found in of_row.values()
+                ),
             )
 
 

@@ -15,7 +15,7 @@ from ccml.experiments.layout import (
     signed,
     summary,
 )
-from ccml.experiments.records import DATASETS, ROWS, RULES, Comparison, Record
+from ccml.experiments.records import ROWS, RULES, Comparison, Record, data_name, rounded
 
 _LEGEND = (
     "Errors in percent of the test rows, mean ± standard deviation {over_seeds}; bold "
@@ -53,17 +53,17 @@ def _markdown_table(table: Table) -> Iterator[str]:
 
 
 def _markdown_comparisons(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    yield "| data set | rule | learner | its error less CCML's | paired t-test | over |"
+    yield "| data set | rule | metric | its error less CCML's | paired t-test | over |"
     yield "|---|---|---|--:|--:|--:|"
     for c in comparisons:
         yield (
-            f"| {DATASETS[c.dataset]} | {RULES[c.rule]} | {ROWS[c.row]} | {signed(c.difference)} | "
+            f"| {c.data} | {RULES[c.rule]} | {ROWS[c.row]} | {signed(c.difference)} | "
             f"{p_text(c.p_value)} | {c.units} |"
         )
 
 
 def _heading(table: Table, data: str) -> str:
-    return DATASETS[data] + (" (stand-in)" if data in table.stand_ins else "")
+    return data_name(data, stand_in=data in table.stand_ins)
 
 
 def _markdown_cells(cells: Sequence[Cell]) -> list[str]:
@@ -73,7 +73,7 @@ def _markdown_cells(cells: Sequence[Cell]) -> list[str]:
         if record is None:
             texts += ["", ""]
             continue
-        mean = "\N{EN DASH}" if record.error is None else f"{record.error:.2f}"
+        mean = "\N{EN DASH}" if record.error is None else f"{rounded(record.error):.2f}"
         if record.at_most_paper:
             mean = f"**{mean}**"
         note = f" <sup>{cell.note}</sup>" if cell.note else ""
@@ -132,7 +132,7 @@ def _latex_cell(cell: Cell) -> str:
     record = cell.record
     if record is None:
         return ""
-    mean = "--" if record.error is None else f"{record.error:.2f}"
+    mean = "--" if record.error is None else f"{rounded(record.error):.2f}"
     text = rf"\textbf{{{mean}}}" if cell.lowest else mean
     if len(record.seeds) > 1:
         text += rf"{{\scriptsize\,$\pm$\,{record.spread:.2f}}}"
