@@ -3,6 +3,9 @@
 import json
 import re
 import runpy
+import subprocess
+import tomllib
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -33,9 +36,27 @@ def test_every_place_of_the_table_has_its_number():
     assert all(record.error is not None for record in found)
 
 
-def test_no_cell_was_computed_by_code_that_is_not_in_the_history():
+def test_every_figure_was_computed_at_a_commit_that_has_its_settings():
     for record in records.read(RESULTS):
         assert "-changed" not in record.commit
+        path = f"src/ccml/experiments/settings/{record.dataset}.toml"
+        now = chosen(tomllib.loads((ROOT / path).read_text(encoding="utf-8")), record.row)
+        for commit in record.commit.split(records.SEPARATOR):
+            assert chosen(settings_at(commit, path), record.row) == now, record.place
+
+
+def chosen(settings, row):
+    noted = ("note", "validation", "seconds")
+    return {name: value for name, value in settings.get(row, {}).items() if name not in noted}
+
+
+@cache
+def settings_at(commit, path):
+    command = ["git", "-C", str(ROOT), "show", f"{commit}:{path}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"without the history there is no commit {commit}")
+    return tomllib.loads(done.stdout)
 
 
 def test_every_figure_is_of_the_settings_that_the_command_uses():
