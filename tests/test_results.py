@@ -91,6 +91,6 @@ def test_the_readme_has_the_same_figures(dataset, row, name):
     cells = [name]
     for record in (found["knn"], found["ccknn"]):
         paper = "" if record.paper is None else f"{record.paper:.2f}"
-        cells += [f"{records.rounded(record.error):.2f}", paper]
+        cells += [records.two_decimals(record.error), paper]
     line = f"| {' | '.join(cells)} |"
     assert re.search(re.escape(line), (ROOT / "README.md").read_text())

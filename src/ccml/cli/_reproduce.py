@@ -187,14 +187,14 @@ def _table(records: "Iterable[Record]") -> Table:
 
 
 def _figure(record: "Record") -> str:
-    from ccml.experiments.records import rounded
+    from ccml.experiments.records import two_decimals
 
     if record.error is None:
         return "-"
     colour = {True: "green", False: "red", None: "default"}[record.at_most_paper]
     spread = f" ± {record.spread:.2f}" if len(record.seeds) > 1 else ""
     best = "" if record.best_n_components is None else f" ({record.best_n_components})"
-    return f"[{colour}]{rounded(record.error):.2f}[/]{spread}{best}"
+    return f"[{colour}]{two_decimals(record.error)}[/]{spread}{best}"
 
 
 def _minutes(seconds: float) -> str:

@@ -15,6 +15,7 @@ from ccml.experiments.records import (
     Record,
     in_order,
     rounded,
+    two_decimals,
 )
 
 _CHANCE = 0.05  # p-values from here on prove nothing
@@ -178,7 +179,7 @@ def _excess(cell: Cell) -> str:
     points = rounded(record.error) - record.paper
     return (
         f"{ROWS[record.row]} {_where(cell)} by {points:.2f} percentage points "
-        f"({rounded(record.error):.2f} against {record.paper:.2f})"
+        f"({two_decimals(record.error)} against {record.paper:.2f})"
     )
 
 

@@ -251,6 +251,17 @@ def rounded(percent: float) -> float:
     return float(Decimal(str(percent)).quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
+def two_decimals(percent: float) -> str:
+    """Write an error as the paper does.
+
+    Examples
+    --------
+    >>> two_decimals(0.705)
+    '0.71'
+    """
+    return f"{rounded(percent):.2f}"
+
+
 def all_of(fact: Literal["commit", "machine"], made: Iterable[Record | Figure]) -> list[str]:
     """List the commits or machines that results come from, each once; seeds may differ."""
     found = {name for one in made for name in getattr(one, fact).split(SEPARATOR)}

@@ -90,7 +90,7 @@ def html(
         "duration": _duration,
         "name": _name,
         "p": p_text,
-        "percent": lambda value: f"{results.rounded(value):.2f}",
+        "percent": results.two_decimals,
         "rounded": results.rounded,
         "seeds": _seeds,
         "signed": lambda value: signed(value).replace("-", "\N{MINUS SIGN}"),

@@ -15,7 +15,7 @@ from ccml.experiments.layout import (
     signed,
     summary,
 )
-from ccml.experiments.records import ROWS, RULES, Comparison, Record, data_name, rounded
+from ccml.experiments.records import ROWS, RULES, Comparison, Record, data_name, two_decimals
 
 _LEGEND = (
     "Errors in percent of the test rows, mean ± standard deviation {over_seeds}; bold "
@@ -73,7 +73,7 @@ def _markdown_cells(cells: Sequence[Cell]) -> list[str]:
         if record is None:
             texts += ["", ""]
             continue
-        mean = "\N{EN DASH}" if record.error is None else f"{rounded(record.error):.2f}"
+        mean = "\N{EN DASH}" if record.error is None else two_decimals(record.error)
         if record.at_most_paper:
             mean = f"**{mean}**"
         note = f" <sup>{cell.note}</sup>" if cell.note else ""
@@ -132,7 +132,7 @@ def _latex_cell(cell: Cell) -> str:
     record = cell.record
     if record is None:
         return ""
-    mean = "--" if record.error is None else f"{rounded(record.error):.2f}"
+    mean = "--" if record.error is None else two_decimals(record.error)
     text = rf"\textbf{{{mean}}}" if cell.lowest else mean
     if len(record.seeds) > 1:
         text += rf"{{\scriptsize\,$\pm$\,{record.spread:.2f}}}"
