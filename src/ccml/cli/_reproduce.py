@@ -62,7 +62,8 @@ def reproduce(
         "report"
     ),
     jobs: Annotated[
-        int | None, typer.Option(help="Cells to compute at a time.", show_default="cores", min=1)
+        int | None,
+        typer.Option(help="Cells to compute at a time, a core each.", show_default="cores", min=1),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

@@ -90,7 +90,7 @@ def _computed(
         return
     context = multiprocessing.get_context("spawn")  # torch doesn't survive a fork
     told: Any = context.Queue()
-    with _few_threads(jobs), ProcessPoolExecutor(jobs, context, _begin, (told,)) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(jobs, context, _begin, (told,)) as pool:
         waiting: dict[Future[Outcome], Path] = {
             pool.submit(_compute, cell, path): path for path, cell in cells.items()
         }
@@ -132,11 +132,13 @@ def _drained(told: Any) -> Iterator[Event]:
 
 
 @contextmanager
-def _few_threads(jobs: int) -> Iterator[None]:
-    """Share the cores among processes that begin in this block."""
-    each = str(max(1, (os.cpu_count() or 1) // jobs))
+def _one_thread_each() -> Iterator[None]:
+    """Give processes that begin in this block one thread, whatever the number of them.
+
+    More threads sum in another order: a cell would depend on how many were computed beside it.
+    """
     before = {name: os.environ.get(name) for name in _OF_THREADS}
-    os.environ.update(dict.fromkeys(_OF_THREADS, each))
+    os.environ.update(dict.fromkeys(_OF_THREADS, "1"))
     try:
         yield
     finally:
