@@ -3,8 +3,8 @@
 Command: ``ccml reproduce retrieval``. Runtime: as that of Table I's cells that it needs, an hour on
 two cores; none where they are kept.
 Expect: nDCG@k of CCML above those of NCA, LMNN and Euclidean distances, but for NCA's at small k on
-ISOLET and LMNN's at large k on NORB's stand-in, as the caption says; ConvCCML's above all. Below it, the
-fraction of the k rows that are of the query's class.
+ISOLET and LMNN's at large k on NORB's stand-in, as the caption says; ConvCCML's above all. Below
+it, the fraction of the k rows that are of the query's class.
 """
 
 from collections.abc import Mapping
