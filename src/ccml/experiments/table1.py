@@ -1,7 +1,7 @@
 """Table I of the paper: classification error of KNN and CCKNN under a metric, in percent.
 
 Command: ``ccml reproduce table1``; some of it: ``ccml reproduce table1 --datasets wine --rows
-CCML,NCA``. Runtime: 1 hour 55 minutes on two cores for all, six minutes for wine.
+CCML,NCA``. Runtime: 1 hour 50 minutes on two cores for all, six minutes for wine.
 Expect: CCML at or below the paper's figure on wine, ISOLET and MNIST, and the lowest of the linear
 metrics or near it; ConvCCML with two layers below ConvNet. NORB is a stand-in unless its files are
 there.
