@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from ccml.experiments import protocol
+from ccml.experiments import protocol, runs
 from ccml.experiments.cells import Cell, Outcome, compute
 from ccml.experiments.progress import Progress
 from ccml.experiments.runs import Event, NotKeptError, _compute, _kept, run
@@ -34,6 +35,22 @@ def test_processes_give_what_one_gives(first_run):
     assert list(results) == cells
     np.testing.assert_array_equal(results[cells[0]].wrong, compute(cells[0]).wrong)
     np.testing.assert_array_equal(results[cells[1]].wrong, compute(cells[1]).wrong)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_cell_has_one_thread_whatever_the_number_of_jobs(jobs, tmp_path, monkeypatch):
+    name, seen = "OMP_NUM_THREADS", []
+
+    class Pool(ProcessPoolExecutor):
+        def submit(self, *arguments):
+            seen.append(os.environ[name])  # what a process begins with
+            return super().submit(*arguments)
+
+    monkeypatch.setattr(runs, "ProcessPoolExecutor", Pool)
+    monkeypatch.setenv(name, "5")
+    run([cell_of("wine", "Euclidean")], tmp_path, jobs=jobs)
+    assert seen == ["1"]
+    assert os.environ[name] == "5"
 
 
 def test_the_same_cell_under_two_names_is_computed_once(first_run):
